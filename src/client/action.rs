@@ -9,10 +9,12 @@
 use super::{
     changes::Change,
     completion::CompletionPage,
+    dump,
     signal::Signal,
+    timer,
     usage::Usage,
-    Process,
-    CLIENTS, //
+    Process, //
+    CLIENTS,
 };
 use crate::{
     memory::Word,
@@ -87,8 +89,8 @@ impl Action {
             Action::Change(change) => Change::note(change),
             Action::Write(word, value) => word.write(value),
             Action::Count(count) => count.run(),
-            Action::Timestamp(process, timer, start) => process.note_time(timer, start),
-            Action::LinuxSignal(process, value) => process.send_signal(value),
+            Action::Timestamp(process, timer, start) => timer::note_time(&process, timer, start),
+            Action::LinuxSignal(process, value) => timer::send_signal(&process, value),
             Action::Fence(fence) if outcome == Outcome::Done => fence.signal(),
             Action::Fence(fence) => drop(fence),
         }
@@ -210,7 +212,8 @@ impl Payload for Events {
     }
 
     fn named_by(process: u64, words: &[&[u32]], base: Option<u32>) -> Option<Named> {
-        Some(CLIENTS.get()?.process(process)?.named_by(words, base))
+        let process = CLIENTS.get()?.process(process)?;
+        Some(dump::named_by(&process, words, base))
     }
 
     fn culprit(process: u64) -> Option<Culprit> {

@@ -4,6 +4,7 @@
 
 use super::{
     client_memory::ClientMemory,
+    node,
     tables::Tables,
     user_views::{
         UserView,
@@ -49,113 +50,112 @@ impl BufferEntry {
     }
 }
 
-impl Process {
-    /// FREE_CONTIGUOUS_MEMORY, FREE_NON_PAGED_MEMORY. Errors: as [`Process::remove_buffer`].
-    pub(super) fn free_buffer(&self, named: NamedBuffer) -> Result {
-        self.end_left_views();
-        let entry = self.remove_buffer(named)?;
-        self.end_view_here(entry.shown());
-        entry.buffer.end_here();
-        Ok(())
-    }
+/// FREE_CONTIGUOUS_MEMORY, FREE_NON_PAGED_MEMORY. Errors: as [`remove`].
+pub(super) fn free(process: &Process, named: NamedBuffer) -> Result {
+    node::end_left_views(process);
+    let entry = remove(process, named)?;
+    node::end_view_here(process, entry.shown());
+    entry.buffer.end_here();
+    Ok(())
+}
 
-    /// UNMAP_MEMORY: ends the caller's view of a buffer. `InvalidArgument`: the handle is 0, or the
-    /// buffer has no view. `NotFound`: no such buffer.
-    pub(super) fn unmap_memory(&self, handle: u32) -> Result {
-        if handle == 0 {
-            return Err(Error::InvalidArgument);
-        }
-        let mut tables = self.tables();
-        let entry = tables.buffers.get_mut(handle).ok_or(Error::NotFound)?;
-        if entry.user == 0 {
-            return Err(Error::InvalidArgument);
-        }
-        let (user, buffer) = (core::mem::take(&mut entry.user), entry.buffer.clone());
-        tables.user_views.remove(user, Viewed::Buffer(handle));
-        drop(tables);
-        self.end_view_here(Some((Backing::Contiguous(buffer), user)));
-        Ok(())
+/// UNMAP_MEMORY: ends the caller's view of a buffer. `InvalidArgument`: the handle is 0, or the
+/// buffer has no view. `NotFound`: no such buffer.
+pub(super) fn unmap(process: &Process, handle: u32) -> Result {
+    if handle == 0 {
+        return Err(Error::InvalidArgument);
     }
+    let mut tables = process.tables();
+    let entry = tables.buffers.get_mut(handle).ok_or(Error::NotFound)?;
+    if entry.user == 0 {
+        return Err(Error::InvalidArgument);
+    }
+    let (user, buffer) = (core::mem::take(&mut entry.user), entry.buffer.clone());
+    tables.user_views.remove(user, Viewed::Buffer(handle));
+    drop(tables);
+    node::end_view_here(process, Some((Backing::Contiguous(buffer), user)));
+    Ok(())
+}
 
-    pub(super) fn allocate_buffer(
-        self: &Arc<Self>,
-        file: &OpenFile,
-        bytes: u64,
-        non_paged: bool,
-    ) -> Result<Reply<'_>> {
-        let memory = self.device.memory();
-        modes::pass_allocation()?;
-        let buffer = memory.allocate_buffer(bytes, Contents::Clients, None)?;
-        let entry = BufferEntry {
-            buffer: ClientMemory::new(buffer.clone(), self)?,
-            user: 0,
-            non_paged,
-        };
-        let handle = self.tables().insert_buffer(entry)?;
-        let mapped = Backing::Contiguous(buffer.clone()).map_into_caller(file);
-        let mut tables = self.tables();
-        let noted = mapped.and_then(|user| tables.show_buffer(handle, user).map(|()| user));
-        match noted {
-            Ok(user) => Ok(Reply::Buffer {
-                bytes: buffer.bytes() as u64,
-                address: buffer.address(),
-                handle,
-                user: user as u64,
-            }),
-            Err(error) => {
-                // Another thread may have mapped memory at its address, or guessed the handle and
-                // freed the buffer.
-                let entry = tables.remove_buffer(handle);
-                drop(tables);
-                if let Ok(user) = mapped {
-                    self.end_view_here(Some((Backing::Contiguous(buffer), user)));
-                }
-                if let Some(entry) = entry {
-                    entry.buffer.end_here();
-                }
-                Err(error)
+pub(super) fn allocate(
+    process: &Arc<Process>,
+    file: &OpenFile,
+    bytes: u64,
+    non_paged: bool,
+) -> Result<Reply<'static>> {
+    let memory = process.device.memory();
+    modes::pass_allocation()?;
+    let buffer = memory.allocate_buffer(bytes, Contents::Clients, None)?;
+    let entry = BufferEntry {
+        buffer: ClientMemory::new(buffer.clone(), process)?,
+        user: 0,
+        non_paged,
+    };
+    let handle = process.tables().insert_buffer(entry)?;
+    let mapped = Backing::Contiguous(buffer.clone()).map_into_caller(file);
+    let mut tables = process.tables();
+    let noted = mapped.and_then(|user| tables.show_buffer(handle, user).map(|()| user));
+    match noted {
+        Ok(user) => Ok(Reply::Buffer {
+            bytes: buffer.bytes() as u64,
+            address: buffer.address(),
+            handle,
+            user: user as u64,
+        }),
+        Err(error) => {
+            // Another thread may have mapped memory at its address, or guessed the handle and
+            // freed the buffer.
+            let entry = tables.remove_buffer(handle);
+            drop(tables);
+            if let Ok(user) = mapped {
+                node::end_view_here(process, Some((Backing::Contiguous(buffer), user)));
             }
+            if let Some(entry) = entry {
+                entry.buffer.end_here();
+            }
+            Err(error)
         }
     }
+}
 
-    /// Removes a buffer from the table. `InvalidArgument`: a field is 0. `NotFound`: no such one.
-    fn remove_buffer(&self, named: NamedBuffer) -> Result<BufferEntry> {
-        if named.bytes == 0 || named.handle == 0 || named.user == 0 {
-            return Err(Error::InvalidArgument);
-        }
-        self.tables()
-            .remove_buffer(named.handle)
-            .ok_or(Error::NotFound)
+/// Removes a buffer from the table. `InvalidArgument`: a field is 0. `NotFound`: no such one.
+fn remove(process: &Process, named: NamedBuffer) -> Result<BufferEntry> {
+    if named.bytes == 0 || named.handle == 0 || named.user == 0 {
+        return Err(Error::InvalidArgument);
     }
+    process
+        .tables()
+        .remove_buffer(named.handle)
+        .ok_or(Error::NotFound)
+}
 
-    /// MAP_MEMORY: the caller's view of a buffer. Maps it again if UNMAP_MEMORY has ended the view.
-    pub(super) fn map_memory(self: &Arc<Self>, file: &OpenFile, handle: u32) -> Result<Reply<'_>> {
-        if handle == 0 {
-            return Err(Error::InvalidArgument);
-        }
-        let (buffer, user) = {
-            let tables = self.tables();
-            let entry = tables.buffers.get(handle).ok_or(Error::NotFound)?;
-            (entry.buffer.clone(), entry.user)
-        };
-        if user != 0 {
-            return Ok(Reply::Mapped { user: user as u64 });
-        }
-        let user = Backing::Contiguous(buffer.clone()).map_into_caller(file)?;
-        let mut tables = self.tables();
-        let first = tables.buffers.get(handle).map_or(0, |entry| entry.user);
-        let noted = match first {
-            0 => tables.show_buffer(handle, user),
-            // Another thread has mapped it first.
-            _ => Ok(()),
-        };
-        drop(tables);
-        if noted.is_err() || first != 0 {
-            self.end_view_here(Some((Backing::Contiguous(buffer), user)));
-        }
-        let user = if first == 0 { user } else { first };
-        noted.map(|()| Reply::Mapped { user: user as u64 })
+/// MAP_MEMORY: the caller's view of a buffer. Maps it again if UNMAP_MEMORY has ended the view.
+pub(super) fn map(process: &Arc<Process>, file: &OpenFile, handle: u32) -> Result<Reply<'static>> {
+    if handle == 0 {
+        return Err(Error::InvalidArgument);
     }
+    let (buffer, user) = {
+        let tables = process.tables();
+        let entry = tables.buffers.get(handle).ok_or(Error::NotFound)?;
+        (entry.buffer.clone(), entry.user)
+    };
+    if user != 0 {
+        return Ok(Reply::Mapped { user: user as u64 });
+    }
+    let user = Backing::Contiguous(buffer.clone()).map_into_caller(file)?;
+    let mut tables = process.tables();
+    let first = tables.buffers.get(handle).map_or(0, |entry| entry.user);
+    let noted = match first {
+        0 => tables.show_buffer(handle, user),
+        // Another thread has mapped it first.
+        _ => Ok(()),
+    };
+    drop(tables);
+    if noted.is_err() || first != 0 {
+        node::end_view_here(process, Some((Backing::Contiguous(buffer), user)));
+    }
+    let user = if first == 0 { user } else { first };
+    noted.map(|()| Reply::Mapped { user: user as u64 })
 }
 
 impl BufferEntry {

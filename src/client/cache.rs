@@ -22,122 +22,120 @@ use crate::{
 /// Bytes that are maintained in one step, which takes some milliseconds.
 const PIECE: usize = 4 << 20;
 
-impl Process {
-    /// CACHE: maintains a range of the caller's own memory, for the GPU or for the CPU.
-    ///
-    /// `InvalidArgument`: no such operation, or no range. `InvalidAddress`: the range is not the
-    /// caller's. No operation only invalidates: that would drop other data in the same cache lines.
-    /// From 6.4.11 on, the node selects the memory: see [`Process::maintain_node`].
-    pub(super) fn maintain_cache(&self, range: CacheRange) -> Result {
-        let direction = match range.operation {
-            // CLEAN, FLUSH.
-            1 | 3 => Some(Sync::ForDevice),
-            // INVALIDATE.
-            2 => Some(Sync::ForCpu),
-            // MEMORY_BARRIER: the system call itself is a barrier.
-            4 => None,
-            _ => return Err(Error::InvalidArgument),
-        };
-        if range.by_node {
-            let all = usize::MAX;
-            let user = usize::try_from(range.user).unwrap_or(all);
-            let bytes = usize::try_from(range.bytes).unwrap_or(all);
-            return self.maintain_node(range.node.unwrap_or(0), user, bytes, direction);
-        }
-        let Some(direction) = direction else {
+/// CACHE: maintains a range of the caller's own memory, for the GPU or for the CPU.
+///
+/// `InvalidArgument`: no such operation, or no range. `InvalidAddress`: the range is not the
+/// caller's. No operation only invalidates: that would drop other data in the same cache lines.
+/// From 6.4.11 on, the node selects the memory: see [`maintain_node`].
+pub(super) fn maintain(process: &Process, range: CacheRange) -> Result {
+    let direction = match range.operation {
+        // CLEAN, FLUSH.
+        1 | 3 => Some(Sync::ForDevice),
+        // INVALIDATE.
+        2 => Some(Sync::ForCpu),
+        // MEMORY_BARRIER: the system call itself is a barrier.
+        4 => None,
+        _ => return Err(Error::InvalidArgument),
+    };
+    if range.by_node {
+        let all = usize::MAX;
+        let user = usize::try_from(range.user).unwrap_or(all);
+        let bytes = usize::try_from(range.bytes).unwrap_or(all);
+        return maintain_node(process, range.node.unwrap_or(0), user, bytes, direction);
+    }
+    let Some(direction) = direction else {
+        return Ok(());
+    };
+    if range.node.is_some_and(|node| node != 0) && (range.user == 0 || range.bytes == 0) {
+        return Err(Error::InvalidArgument);
+    }
+    let user = usize::try_from(range.user).map_err(|_| Error::InvalidAddress)?;
+    let bytes = usize::try_from(range.bytes).map_err(|_| Error::InvalidAddress)?;
+    let tables = process.tables();
+    let pinned = tables
+        .user_memory
+        .values()
+        .filter_map(Mapped::memory)
+        .find(|memory| memory.contains(user, bytes));
+    if let Some(memory) = pinned.map(|memory| (**memory).clone()) {
+        drop(tables);
+        in_pieces(user, bytes, |at, bytes| memory.sync(at, bytes, direction));
+        return Ok(());
+    }
+    let node = range
+        .node
+        .unwrap_or_else(|| tables.user_views.node_at(user));
+    if node == 0 {
+        // Memory that this driver does not know. The client maintains it itself.
+        return Ok(());
+    }
+    let entry = tables.nodes.get(node).ok_or(Error::InvalidObject)?;
+    if let Some(memory) = entry.node.wrapped() {
+        if !memory.is_users() {
             return Ok(());
-        };
-        if range.node.is_some_and(|node| node != 0) && (range.user == 0 || range.bytes == 0) {
-            return Err(Error::InvalidArgument);
         }
-        let user = usize::try_from(range.user).map_err(|_| Error::InvalidAddress)?;
-        let bytes = usize::try_from(range.bytes).map_err(|_| Error::InvalidAddress)?;
-        let tables = self.tables();
-        let pinned = tables
-            .user_memory
-            .values()
-            .filter_map(Mapped::memory)
-            .find(|memory| memory.contains(user, bytes));
-        if let Some(memory) = pinned.map(|memory| (**memory).clone()) {
-            drop(tables);
+        if !memory.contains(user, bytes) {
+            return Err(Error::InvalidAddress);
+        }
+        let node = entry.node.clone();
+        drop(tables);
+        if let Some(memory) = node.wrapped() {
             in_pieces(user, bytes, |at, bytes| memory.sync(at, bytes, direction));
-            return Ok(());
         }
-        let node = range
-            .node
-            .unwrap_or_else(|| tables.user_views.node_at(user));
-        if node == 0 {
-            // Memory that this driver does not know. The client maintains it itself.
-            return Ok(());
+        return Ok(());
+    }
+    if let (true, Some(start), View::Pages(Backing::Scattered(pages))) =
+        (entry.is_cached, entry.user(), entry.node.view())
+    {
+        let at = user.checked_sub(start).ok_or(Error::InvalidAddress)?;
+        if at.checked_add(bytes).is_none_or(|end| end > pages.bytes()) {
+            return Err(Error::InvalidAddress);
         }
-        let entry = tables.nodes.get(node).ok_or(Error::InvalidObject)?;
-        if let Some(memory) = entry.node.wrapped() {
-            if !memory.is_users() {
-                return Ok(());
-            }
-            if !memory.contains(user, bytes) {
-                return Err(Error::InvalidAddress);
-            }
-            let node = entry.node.clone();
-            drop(tables);
-            if let Some(memory) = node.wrapped() {
-                in_pieces(user, bytes, |at, bytes| memory.sync(at, bytes, direction));
-            }
-            return Ok(());
+        drop(tables);
+        in_pieces(at, bytes, |at, bytes| pages.sync(at, bytes, direction));
+    }
+    // All other views are write-combined, and need no maintenance.
+    Ok(())
+}
+
+/// CACHE of 6.4.11: maintains the part of the node that lies in the range. If `direction` is
+/// `None`, the operation is a barrier.
+///
+/// `NotFound`: no such node. `InvalidArgument`: the node has no view.
+fn maintain_node(
+    process: &Process,
+    handle: u32,
+    user: usize,
+    bytes: usize,
+    direction: Option<Sync>,
+) -> Result {
+    let tables = process.tables();
+    let entry = tables.nodes.get(handle).ok_or(Error::NotFound)?;
+    let Some(direction) = direction else {
+        return Ok(());
+    };
+    let node = entry.node.clone();
+    if let Some(memory) = node.wrapped() {
+        drop(tables);
+        if let Some(start) = memory.user() {
+            let (at, bytes) = named_part(start, memory.bytes(), user, bytes);
+            in_pieces(start + at, bytes, |at, bytes| {
+                memory.sync(at, bytes, direction)
+            });
         }
-        if let (true, Some(start), View::Pages(Backing::Scattered(pages))) =
-            (entry.is_cached, entry.user(), entry.node.view())
-        {
-            let at = user.checked_sub(start).ok_or(Error::InvalidAddress)?;
-            if at.checked_add(bytes).is_none_or(|end| end > pages.bytes()) {
-                return Err(Error::InvalidAddress);
-            }
-            drop(tables);
+        return Ok(());
+    }
+    // Views in the pool are write-combined: nothing to maintain.
+    if let View::Pages(backing) = node.view() {
+        let start = entry.user().ok_or(Error::InvalidArgument)?;
+        let is_cached = entry.is_cached;
+        drop(tables);
+        if let (true, Backing::Scattered(pages)) = (is_cached, backing) {
+            let (at, bytes) = named_part(start, pages.bytes(), user, bytes);
             in_pieces(at, bytes, |at, bytes| pages.sync(at, bytes, direction));
         }
-        // All other views are write-combined, and need no maintenance.
-        Ok(())
     }
-
-    /// CACHE of 6.4.11: maintains the part of the node that lies in the range. If `direction` is
-    /// `None`, the operation is a barrier.
-    ///
-    /// `NotFound`: no such node. `InvalidArgument`: the node has no view.
-    fn maintain_node(
-        &self,
-        handle: u32,
-        user: usize,
-        bytes: usize,
-        direction: Option<Sync>,
-    ) -> Result {
-        let tables = self.tables();
-        let entry = tables.nodes.get(handle).ok_or(Error::NotFound)?;
-        let Some(direction) = direction else {
-            return Ok(());
-        };
-        let node = entry.node.clone();
-        if let Some(memory) = node.wrapped() {
-            drop(tables);
-            if let Some(start) = memory.user() {
-                let (at, bytes) = named_part(start, memory.bytes(), user, bytes);
-                in_pieces(start + at, bytes, |at, bytes| {
-                    memory.sync(at, bytes, direction)
-                });
-            }
-            return Ok(());
-        }
-        // Views in the pool are write-combined: nothing to maintain.
-        if let View::Pages(backing) = node.view() {
-            let start = entry.user().ok_or(Error::InvalidArgument)?;
-            let is_cached = entry.is_cached;
-            drop(tables);
-            if let (true, Backing::Scattered(pages)) = (is_cached, backing) {
-                let (at, bytes) = named_part(start, pages.bytes(), user, bytes);
-                in_pieces(at, bytes, |at, bytes| pages.sync(at, bytes, direction));
-            }
-        }
-        Ok(())
-    }
+    Ok(())
 }
 
 /// Calls `hand_over` for `bytes` bytes from `at`, in pieces. Yields after each piece. Skips the

@@ -17,9 +17,11 @@
 use super::{
     action::Count,
     node::{
+        self,
         Life,
         NodeEntry, //
     },
+    shared,
     tables::Tables,
     Process, //
 };
@@ -128,7 +130,7 @@ impl Change {
 
     /// The event half of UNLOCK, for page-backed nodes or for `all`.
     pub(super) fn unlock(process: &Arc<Process>, node: u32, all: bool) -> Result<ListArc<Self>> {
-        let is_wrapped = process.wrapped_node(node).is_some();
+        let is_wrapped = node::wrapped(process, node).is_some();
         let kind = Kind::Unlock {
             node,
             all,
@@ -139,7 +141,7 @@ impl Change {
 
     /// The free of a claimed node.
     pub(super) fn free(process: &Arc<Process>, node: u32) -> Result<ListArc<Self>> {
-        let is_wrapped = process.wrapped_node(node).is_some();
+        let is_wrapped = node::wrapped(process, node).is_some();
         Self::new(process, Kind::Free { node, is_wrapped })
     }
 
@@ -217,107 +219,105 @@ impl Changes {
     }
 }
 
-impl Process {
-    /// Applies noted changes. The caller holds the tables' lock.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn apply_changes(&self, tables: &mut Tables) {
-        self.has_changes.store(false, Relaxed);
-        // Bounded by the records of the jobs in the rings: a new job needs the tables' lock.
-        loop {
-            let Some(change) = self.changes.lock().tables.pop_front() else {
-                return;
-            };
-            match change.kind {
-                Kind::Unlock { node, all, .. } => {
-                    let over = tables.finish_unlock(node, all);
-                    self.drop_node(tables, over);
-                }
-                Kind::Free { node, .. } => {
-                    if let Some(entry) = tables.nodes.get_mut(node) {
-                        entry.life = Life::Freed;
-                    }
-                    self.unshare(node);
-                    let over = tables.take_if_over(node);
-                    self.drop_node(tables, over);
-                }
-                Kind::GiveBack(_) | Kind::Write(..) | Kind::Count(_) => {}
-            }
-        }
-    }
-
-    /// Drops a node that has ended, without waiting for the GPU. Queues the return of wrapped
-    /// memory.
-    fn drop_node(&self, tables: &mut Tables, entry: Option<NodeEntry>) {
-        let Some(mut entry) = entry else {
+/// Applies noted changes. The caller holds the tables' lock.
+#[cold]
+#[inline(never)]
+pub(super) fn apply(process: &Process, tables: &mut Tables) {
+    process.has_changes.store(false, Relaxed);
+    // Bounded by the records of the jobs in the rings: a new job needs the tables' lock.
+    loop {
+        let Some(change) = process.changes.lock().tables.pop_front() else {
             return;
         };
-        if let Some(view) = entry.shown() {
-            self.leave_view(tables, view);
-        }
-        if let Some(back) = entry.back.take() {
-            self.changes.lock().returns.push_back(back);
-            self.has_returns.xchg(true, Full);
-        }
-    }
-
-    /// Finishes all returns, unless the thread is killed.
-    #[inline]
-    pub(super) fn finish_returns(&self) {
-        if self.has_returns.load(Acquire) {
-            self.take_returns();
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn take_returns(&self) {
-        loop {
-            let returning = self.returning.lock();
-            let Some(change) = self.next_return() else {
-                return;
-            };
-            let is_more = match &change.kind {
-                Kind::GiveBack(returned) => returned.step(),
-                Kind::Write(word, value) => {
-                    word.write(*value);
-                    false
-                }
-                Kind::Count(count) => {
-                    count.run();
-                    false
-                }
-                Kind::Unlock { .. } | Kind::Free { .. } => false,
-            };
-            if is_more {
-                self.changes.lock().returns.push_front(change)
-            } else {
-                // Under the lock: a caller that finds no change relies on the drop of the last one.
-                drop(change)
+        match change.kind {
+            Kind::Unlock { node, all, .. } => {
+                let over = tables.finish_unlock(node, all);
+                drop_node(process, tables, over);
             }
-            drop(returning);
-            if sys::is_killed() {
-                return;
+            Kind::Free { node, .. } => {
+                if let Some(entry) = tables.nodes.get_mut(node) {
+                    entry.life = Life::Freed;
+                }
+                shared::unshare(process, node);
+                let over = tables.take_if_over(node);
+                drop_node(process, tables, over);
             }
-            sys::yield_if_due();
+            Kind::GiveBack(_) | Kind::Write(..) | Kind::Count(_) => {}
         }
     }
+}
 
-    /// The next return. `None`: all returns noted so far are finished. The caller holds
-    /// `returning`.
-    fn next_return(&self) -> Option<ListArc<Change>> {
-        if let Some(change) = self.changes.lock().returns.pop_front() {
-            return Some(change);
-        }
-        // The end of a node adds a return. Nodes end under the tables' lock, so none ends while
-        // this function holds it.
-        let _tables = self.tables();
-        let mut changes = self.changes.lock();
-        let next = changes.returns.pop_front();
-        if next.is_none() {
-            // Under the lock: a change that is noted later sets it again.
-            self.has_returns.store(false, Relaxed);
-        }
-        next
+/// Drops a node that has ended, without waiting for the GPU. Queues the return of wrapped
+/// memory.
+fn drop_node(process: &Process, tables: &mut Tables, entry: Option<NodeEntry>) {
+    let Some(mut entry) = entry else {
+        return;
+    };
+    if let Some(view) = entry.shown() {
+        node::leave_view(process, tables, view);
     }
+    if let Some(back) = entry.back.take() {
+        process.changes.lock().returns.push_back(back);
+        process.has_returns.xchg(true, Full);
+    }
+}
+
+/// Finishes all returns, unless the thread is killed.
+#[inline]
+pub(super) fn finish_returns(process: &Process) {
+    if process.has_returns.load(Acquire) {
+        take_returns(process);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn take_returns(process: &Process) {
+    loop {
+        let returning = process.returning.lock();
+        let Some(change) = next_return(process) else {
+            return;
+        };
+        let is_more = match &change.kind {
+            Kind::GiveBack(returned) => returned.step(),
+            Kind::Write(word, value) => {
+                word.write(*value);
+                false
+            }
+            Kind::Count(count) => {
+                count.run();
+                false
+            }
+            Kind::Unlock { .. } | Kind::Free { .. } => false,
+        };
+        if is_more {
+            process.changes.lock().returns.push_front(change)
+        } else {
+            // Under the lock: a caller that finds no change relies on the drop of the last one.
+            drop(change)
+        }
+        drop(returning);
+        if sys::is_killed() {
+            return;
+        }
+        sys::yield_if_due();
+    }
+}
+
+/// The next return. `None`: all returns noted so far are finished. The caller holds
+/// `returning`.
+fn next_return(process: &Process) -> Option<ListArc<Change>> {
+    if let Some(change) = process.changes.lock().returns.pop_front() {
+        return Some(change);
+    }
+    // The end of a node adds a return. Nodes end under the tables' lock, so none ends while
+    // this function holds it.
+    let _tables = process.tables();
+    let mut changes = process.changes.lock();
+    let next = changes.returns.pop_front();
+    if next.is_none() {
+        // Under the lock: a change that is noted later sets it again.
+        process.has_returns.store(false, Relaxed);
+    }
+    next
 }

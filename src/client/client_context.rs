@@ -14,6 +14,7 @@
 
 use super::{
     commit::{
+        self,
         entry_pipe,
         mistake, //
     },
@@ -215,7 +216,7 @@ impl OwnContext {
                 }
             }
         }
-        let exit = process.check_states(core, &tables, &mut words, entry)?;
+        let exit = commit::check_states(process, core, &tables, &mut words, entry)?;
         let version = tables.addresses.version();
         drop(tables);
         self.states = Some(States {
@@ -233,7 +234,7 @@ impl OwnContext {
         match &mut self.states {
             Some(states) if states.version != version => {
                 states.exit =
-                    process.check_states(core, tables, &mut states.words, states.entry)?;
+                    commit::check_states(process, core, tables, &mut states.words, states.entry)?;
                 states.version = version;
             }
             _ => {}

@@ -7,7 +7,10 @@
 //! all windows; after the GPU's last use, it is unmapped from the process's own MMU tables, if
 //! there are any. If an error path drops it, all of this happens, too.
 
-use super::Process;
+use super::{
+    node,
+    Process, //
+};
 use crate::{
     memory::{
         Buffer,
@@ -126,28 +129,27 @@ impl<T: Reachable> ClientMemory<T> {
     }
 }
 
-impl Process {
-    /// Whether the process may still have addresses for `bytes` bytes of pages.
-    pub(super) fn has_room(&self, bytes: u32) -> bool {
-        // CAST: 32 bits into at least 32.
-        self.space()
-            .is_none_or(|space| space.has_room(bytes as usize))
-    }
+/// Whether the process may still have addresses for `bytes` bytes of pages.
+pub(super) fn has_room(process: &Process, bytes: u32) -> bool {
+    // CAST: 32 bits into at least 32.
+    process
+        .space()
+        .is_none_or(|space| space.has_room(bytes as usize))
+}
 
-    /// As [`ClientMemory::new`]. If the process has no addresses and `waits` is set, waits until
-    /// some are reclaimed. The caller holds no lock. `Interrupted`.
-    pub(super) fn show<T: Reachable>(
-        &self,
-        object: Arc<T>,
-        waits: bool,
-    ) -> Result<ClientMemory<T>> {
-        match ClientMemory::new(object.clone(), self) {
-            Err(Error::OutOfResources) if waits => {
-                self.reclaim()?;
-                ClientMemory::new(object, self)
-            }
-            shown => shown,
+/// As [`ClientMemory::new`]. If the process has no addresses and `waits` is set, waits until
+/// some are reclaimed. The caller holds no lock. `Interrupted`.
+pub(super) fn show<T: Reachable>(
+    process: &Process,
+    object: Arc<T>,
+    waits: bool,
+) -> Result<ClientMemory<T>> {
+    match ClientMemory::new(object.clone(), process) {
+        Err(Error::OutOfResources) if waits => {
+            node::reclaim(process)?;
+            ClientMemory::new(object, process)
         }
+        shown => shown,
     }
 }
 

@@ -9,9 +9,14 @@
 use super::{
     client_context::OwnContext,
     deltas::Merged,
+    framebuffers,
     queue::Queue,
-    restarts::Limited,
+    restarts::{
+        self,
+        Limited, //
+    },
     submission::{
+        self,
         complete,
         Submission,
         Submitted, //
@@ -120,7 +125,7 @@ impl Parts {
             next => next,
         };
         let what = Limited::Part(commands, others);
-        let (done, was_switched) = process.parts_done(what);
+        let (done, was_switched) = restarts::parts_done(process, what);
         Self {
             what,
             done,
@@ -135,435 +140,438 @@ const ALIGNMENT: u32 = 8;
 /// The largest memory for commands, in words, that a process keeps between COMMITs.
 const SPARE_WORDS: usize = 8192;
 
-impl Process {
-    /// Runs a COMMIT whose parts each name a core. Submits the parts in order. An error does not
-    /// undo the parts that are submitted. `InvalidArgument`: no such core, or too many parts. Other
-    /// errors: as [`Process::commit`].
-    pub(super) fn commit_parts(
-        self: &Arc<Self>,
-        selector: CoreSelector,
-        first: Commit,
-    ) -> Result<Reply<'_>> {
-        let mut part = first;
-        let mut parts = Parts::resume(self, &first);
-        // CAST: a few.
-        for number in 0..MAX_SUB_COMMITS as u32 {
-            let index = part.core.unwrap_or_default();
-            let core = self.device.core_of_part(selector, index);
-            let core = core.map_err(|error| no_core(error, "coreId", index, selector))?;
-            if number >= parts.done || part.next == 0 {
-                let reply = self.commit_part(&core, &part, &mut parts)?;
-                if part.next == 0 {
-                    return Ok(reply);
-                }
+/// Runs a COMMIT whose parts each name a core. Submits the parts in order. An error does not
+/// undo the parts that are submitted. `InvalidArgument`: no such core, or too many parts. Other
+/// errors: as [`commit`].
+pub(super) fn commit_parts(
+    process: &Arc<Process>,
+    selector: CoreSelector,
+    first: Commit,
+) -> Result<Reply<'_>> {
+    let mut part = first;
+    let mut parts = Parts::resume(process, &first);
+    // CAST: a few.
+    for number in 0..MAX_SUB_COMMITS as u32 {
+        let index = part.core.unwrap_or_default();
+        let core = process.device.core_of_part(selector, index);
+        let core = core.map_err(|error| no_core(error, "coreId", index, selector))?;
+        if number >= parts.done || part.next == 0 {
+            let reply = commit_part(process, &core, &part, &mut parts)?;
+            if part.next == 0 {
+                return Ok(reply);
             }
-            let unreadable = || {
-                mistake!(
-                    Error::OutOfResources,
-                    "no subCommit can be read at {:#x}",
-                    part.next
-                )
-            };
-            let at = usize::try_from(part.next).map_err(|_| unreadable())?;
-            let mut room = UserWords::<{ abi::MAX_SUB_COMMIT_BYTES / 4 }>::new();
-            let words = room
-                .read(at, part.format.sub_commit_bytes())
-                .map_err(|_| unreadable())?;
-            part = part.format.decode_commit(words);
         }
-        Err(mistake!(
-            Error::InvalidArgument,
-            "more than {MAX_SUB_COMMITS} subCommits"
-        ))
+        let unreadable = || {
+            mistake!(
+                Error::OutOfResources,
+                "no subCommit can be read at {:#x}",
+                part.next
+            )
+        };
+        let at = usize::try_from(part.next).map_err(|_| unreadable())?;
+        let mut room = UserWords::<{ abi::MAX_SUB_COMMIT_BYTES / 4 }>::new();
+        let words = room
+            .read(at, part.format.sub_commit_bytes())
+            .map_err(|_| unreadable())?;
+        part = part.format.decode_commit(words);
     }
+    Err(mistake!(
+        Error::InvalidArgument,
+        "more than {MAX_SUB_COMMITS} subCommits"
+    ))
+}
 
-    /// Runs a COMMIT with one part for each of the first `count` cores of a kind. `first` is the
-    /// first part, and `part` returns the others. If a core is missing, no part runs. Any other
-    /// error does not undo the parts that are submitted. Errors: as [`Process::commit`].
-    pub(super) fn commit_all(
-        self: &Arc<Self>,
-        selector: CoreSelector,
-        first: Commit,
-        count: u32,
-        part: impl Fn(u32) -> Commit,
-    ) -> Result<Reply<'_>> {
-        let core = |index| {
-            let core = self.device.core(selector.with_index(index));
-            core.map_err(|error| no_core(error, "the core of a part", index, selector))
-        };
-        for index in 1..count {
-            core(index)?;
-        }
-        let mut parts = Parts::resume(self, &first);
-        let last = count.max(1) - 1;
-        for index in parts.done.min(last)..last {
-            let part = if index == 0 { first } else { part(index) };
-            self.commit_part(&*core(index)?, &part, &mut parts)?;
-        }
-        let part = if last == 0 { first } else { part(last) };
-        // The COMMIT's reply is that of the last part, without the switches of earlier parts.
-        parts.was_switched = false;
-        self.commit_part(&*core(last)?, &part, &mut parts)
+/// Runs a COMMIT with one part for each of the first `count` cores of a kind. `first` is the
+/// first part, and `part` returns the others. If a core is missing, no part runs. Any other
+/// error does not undo the parts that are submitted. Errors: as [`commit`].
+pub(super) fn commit_all(
+    process: &Arc<Process>,
+    selector: CoreSelector,
+    first: Commit,
+    count: u32,
+    part: impl Fn(u32) -> Commit,
+) -> Result<Reply<'_>> {
+    let core = |index| {
+        let core = process.device.core(selector.with_index(index));
+        core.map_err(|error| no_core(error, "the core of a part", index, selector))
+    };
+    for index in 1..count {
+        core(index)?;
     }
-
-    /// Runs the next of several parts. If a Unix signal interrupts it, the restarted call resumes
-    /// with this part.
-    fn commit_part(
-        self: &Arc<Self>,
-        core: &Core,
-        part: &Commit,
-        parts: &mut Parts,
-    ) -> Result<Reply<'_>> {
-        let outcome = self.commit(core, part);
-        if matches!(outcome, Err(Error::Interrupted)) && parts.done > 0 {
-            self.keep_parts(parts.what, parts.done, parts.was_switched)?;
-        }
-        let mut reply = outcome?;
-        parts.done += 1;
-        if let Reply::Committed { switched, .. } = &mut reply {
-            // The reply says whether any part has switched contexts.
-            parts.was_switched |= *switched;
-            *switched = parts.was_switched;
-        }
-        Ok(reply)
+    let mut parts = Parts::resume(process, &first);
+    let last = count.max(1) - 1;
+    for index in parts.done.min(last)..last {
+        let part = if index == 0 { first } else { part(index) };
+        commit_part(process, &*core(index)?, &part, &mut parts)?;
     }
+    let part = if last == 0 { first } else { part(last) };
+    // The COMMIT's reply is that of the last part, without the switches of earlier parts.
+    parts.was_switched = false;
+    commit_part(process, &*core(last)?, &part, &mut parts)
+}
 
-    /// Runs a COMMIT.
-    ///
-    /// A COMMIT that fails has no effect. `InvalidArgument`: no buffer, invalid offsets or sizes,
-    /// unknown pipe, or a context of another core. `OutOfResources`: the description cannot be
-    /// read. `InvalidObject`: it does not describe a command buffer. `InvalidAddress`: the commands
-    /// are in no buffer of the caller.
-    /// `InvalidData`: the checker refuses the commands. `GpuNotResponding`: the process has hung
-    /// cores too often. Also the errors of the context's states, of the queue and of the ring.
-    pub(super) fn commit(self: &Arc<Self>, core: &Core, commit: &Commit) -> Result<Reply<'_>> {
-        self.wait_for_hangs()?;
-        self.look_for_framebuffers();
-        let (format, mut room) = (commit.format, Description::new());
-        let mut buffer = match commit.commands {
-            Commands::Described(user) => {
-                format.decode_command_buffer(read_description(user, format, &mut room)?)
-            }
-            Commands::Here(buffer, _) => buffer,
-        };
-        let mut own = None;
-        if commit.format.context_bytes() != 0 {
-            let own = own.insert(OwnContext::of(commit, self)?);
-            buffer.entry_pipe = own.entry_pipe();
-            if self.device.has_engines_apart() {
-                own.adapt_to(core);
-            }
-        }
-        let entry = entry_pipe(core, "entryPipe", buffer.entry_pipe)?;
-        let mut words = KVVec::new();
-        let tables = self.tables();
-        // As in the C drivers, an unknown context is ignored. Cores without 3D ignore all contexts.
-        let context = match u32::try_from(commit.context) {
-            Ok(handle @ 1..) if core.pipes().pipe_3d => tables.contexts.get(handle).cloned(),
-            _ => None,
-        };
-        if context.is_none() && own.is_none() && commit.context != 0 && core.pipes().pipe_3d {
-            no_context(commit.context);
-        }
-        self.copy_commands(tables, &mut words, &buffer, commit)?;
-        let context = match context {
-            // The driver keeps no states for a core without 3D.
-            Some(None) => {
-                return Err(mistake!(
-                    Error::InvalidArgument,
-                    "context {:#x} is of a core without 3D",
-                    commit.context
-                ))
-            }
-            // The states of a context are only valid on its own core.
-            Some(Some(context)) if context.core() != core.index() => {
-                return Err(mistake!(
-                    Error::InvalidArgument,
-                    "context {:#x} is of another core",
-                    commit.context
-                ));
-            }
-            context => context.flatten(),
-        };
-        let hold = context.map(|context| context.hold()).transpose()?;
-        let mut queue = Queue::empty(self, core.ring().empty_payload());
-        let fill = |queue: &mut Queue<'_>| queue.read(commit.queue, format);
-        let (submitted, switched) = self.submit_words(
-            core,
-            (&mut words, entry),
-            (own.as_mut(), hold),
-            (commit.delta, format),
-            &mut queue,
-            fill,
-        )?;
-        let reply = Reply::Committed {
-            counted: submitted.counted,
-            stamp: submitted.job,
-            switched,
-        };
-        queue.submitted();
-        self.keep_room(words);
-        Ok(reply)
+/// Runs the next of several parts. If a Unix signal interrupts it, the restarted call resumes
+/// with this part.
+fn commit_part(
+    process: &Arc<Process>,
+    core: &Core,
+    part: &Commit,
+    parts: &mut Parts,
+) -> Result<Reply<'static>> {
+    let outcome = commit(process, core, part);
+    if matches!(outcome, Err(Error::Interrupted)) && parts.done > 0 {
+        restarts::keep_parts(process, parts.what, parts.done, parts.was_switched)?;
     }
-
-    /// Checks the copied commands `words`. Submits them with their context and the records that
-    /// `fill` puts into `queue`. `own` is a context in the client's memory. `hold` is an attached
-    /// context, and the delta at user address `delta` updates it. Also returns whether the context
-    /// was switched. Errors: as [`Process::commit`].
-    #[inline(always)]
-    pub(super) fn submit_words<'a>(
-        self: &'a Arc<Self>,
-        core: &Core,
-        (words, entry): (&mut KVVec<u32>, Pipe),
-        (own, mut hold): (Option<&mut OwnContext>, Option<Hold>),
-        (delta, format): (u64, Format),
-        queue: &mut Queue<'a>,
-        fill: impl FnOnce(&mut Queue<'a>) -> Result,
-    ) -> Result<(Submitted, bool)> {
-        let (stale, data, lent, of_context);
-        let (exit, version, epoch) = {
-            let mut tables = self.tables();
-            // If this fails, no loads are noted: nothing is lent, and a FREE resets all addresses.
-            let _ = tables.per_core[core.index()].loaded.prepare();
-            data = tables.per_core[core.index()].data(core.scrub());
-            let loaded = &tables.per_core[core.index()].loaded;
-            let may_be_stale = loaded.may_be_stale(tables.addresses.removals());
-            stale = if may_be_stale && self.device.parameters().check_addresses {
-                self.find_stale(core, &tables, own.is_some(), hold.as_mut())?
-            } else {
-                None
-            };
-            loaded.begin(tables.per_core[core.index()].origin(hold.as_ref()));
-            let exit = self.check(core, &tables, (words, entry, 0))?;
-            lent = loaded.lent();
-            of_context = loaded.in_context(lent);
-            self.lint(core, &tables, words);
-            if lent != 0 {
-                complete(words, entry, core.ring().caches(), loaded)?;
-            }
-            (exit, tables.addresses.version(), loaded.epoch())
-        };
-        fill(queue)?;
-        let mut work = Submission {
-            process: self,
-            core,
-            words,
-            entry,
-            exit,
-            version,
-            own,
-            hold,
-            load: None,
-            delta,
-            format,
-            merged: Merged::default(),
-            switched: None,
-            stale,
-            data,
-            epoch,
-            is_context_new: false,
-            lent,
-            of_context,
-            left: Cell::new(None),
-        };
-        // The context has the values of some lent states. Prepare it before these are checked.
-        if of_context != 0 {
-            work.load()?;
-        }
-        let submitted = self.submit(core, Some(&mut work), queue)?;
-        work.finish();
-        Ok((submitted, work.switched.is_some()))
+    let mut reply = outcome?;
+    parts.done += 1;
+    if let Reply::Committed { switched, .. } = &mut reply {
+        // The reply says whether any part has switched contexts.
+        parts.was_switched |= *switched;
+        *switched = parts.was_switched;
     }
+    Ok(reply)
+}
 
-    /// Copies the commands of `commit` to `words`: first those in its `buffer`, then those of its
-    /// chain of `gcsHAL_COMMAND_LOCATION`. Unlocks the tables. Errors: as [`Process::commit`]; also
-    /// `InvalidArgument`: the chain is too long.
-    #[inline(always)]
-    pub(super) fn copy_commands(
-        &self,
-        tables: TablesGuard<'_>,
-        words: &mut KVVec<u32>,
-        buffer: &CommandBuffer,
-        commit: &Commit,
-    ) -> Result {
-        let limit = match commit.format.context_bytes() {
-            0 => MAX_STREAM_WORDS,
-            // Leave room for the states of the context, even if they are not loaded.
-            _ => MAX_WORDS_AFTER_STATES,
-        };
-        self.append_commands(tables, words, buffer, limit)?;
-        match commit.commands {
-            Commands::Described(_) | Commands::Here(_, 0) => Ok(()),
-            Commands::Here(_, next) => self.copy_chain(words, next, commit.format, limit),
+/// Runs a COMMIT.
+///
+/// A COMMIT that fails has no effect. `InvalidArgument`: no buffer, invalid offsets or sizes,
+/// unknown pipe, or a context of another core. `OutOfResources`: the description cannot be
+/// read. `InvalidObject`: it does not describe a command buffer. `InvalidAddress`: the commands
+/// are in no buffer of the caller.
+/// `InvalidData`: the checker refuses the commands. `GpuNotResponding`: the process has hung
+/// cores too often. Also the errors of the context's states, of the queue and of the ring.
+pub(super) fn commit(
+    process: &Arc<Process>,
+    core: &Core,
+    commit: &Commit,
+) -> Result<Reply<'static>> {
+    submission::wait_for_hangs(process)?;
+    framebuffers::look_for_framebuffers(process);
+    let (format, mut room) = (commit.format, Description::new());
+    let mut buffer = match commit.commands {
+        Commands::Described(user) => {
+            format.decode_command_buffer(read_description(user, format, &mut room)?)
+        }
+        Commands::Here(buffer, _) => buffer,
+    };
+    let mut own = None;
+    if commit.format.context_bytes() != 0 {
+        let own = own.insert(OwnContext::of(commit, process)?);
+        buffer.entry_pipe = own.entry_pipe();
+        if process.device.has_engines_apart() {
+            own.adapt_to(core);
         }
     }
-
-    /// Appends the commands of the chain at user address `next` to `words`, up to `limit` words in
-    /// all. Chains are rare.
-    #[cold]
-    #[inline(never)]
-    fn copy_chain(
-        &self,
-        words: &mut KVVec<u32>,
-        mut next: u64,
-        format: Format,
-        limit: usize,
-    ) -> Result {
-        for _ in 0..MAX_LOCATIONS {
-            if next == 0 {
-                return Ok(());
-            }
-            if sys::is_killed() {
-                return Err(Error::Interrupted);
-            }
-            let unreadable = || {
-                mistake!(
-                    Error::OutOfResources,
-                    "no command location can be read at {:#x}",
-                    next
-                )
-            };
-            let at = usize::try_from(next).map_err(|_| unreadable())?;
-            let mut room = UserWords::<{ abi::MAX_LOCATION_BYTES / 4 }>::new();
-            let location = room
-                .read(at, format.location_bytes())
-                .map_err(|_| unreadable())?;
-            let (buffer, following) = format.decode_location(location);
-            self.append_commands(self.tables(), words, &buffer, limit)?;
-            next = following;
-        }
-        Err(mistake!(
-            Error::InvalidArgument,
-            "more than {MAX_LOCATIONS} command locations"
-        ))
+    let entry = entry_pipe(core, "entryPipe", buffer.entry_pipe)?;
+    let mut words = KVVec::new();
+    let tables = process.tables();
+    // As in the C drivers, an unknown context is ignored. Cores without 3D ignore all contexts.
+    let context = match u32::try_from(commit.context) {
+        Ok(handle @ 1..) if core.pipes().pipe_3d => tables.contexts.get(handle).cloned(),
+        _ => None,
+    };
+    if context.is_none() && own.is_none() && commit.context != 0 && core.pipes().pipe_3d {
+        no_context(commit.context);
     }
-
-    /// Appends the commands between the reserved head and tail to `words`, up to `limit` words in
-    /// all. If `words` has no memory, takes the process's spare memory. Unlocks the tables.
-    #[inline(always)]
-    fn append_commands(
-        &self,
-        mut tables: TablesGuard<'_>,
-        words: &mut KVVec<u32>,
-        buffer: &CommandBuffer,
-        limit: usize,
-    ) -> Result {
-        let (start, end) = command_range(buffer)?;
-        let logical = usize::try_from(buffer.logical).map_err(|_| not_ours(buffer))?;
-        let pool = self.device.memory().pool_address();
-        let room = tables
-            .bytes_from(logical, pool)
-            .ok_or_else(|| not_ours(buffer))?;
-        if words.capacity() == 0 {
-            if let Some(spare) = tables.words.take() {
-                // The old `words` is empty, but `drop` would still call the allocator.
-                core::mem::forget(core::mem::replace(words, spare));
-                words.clear();
-            }
-        }
-        drop(tables);
-        // CAST: 32 bits into at least 32.
-        if (end + u64::from(buffer.reserved_tail)) > room as u64 {
+    copy_commands(process, tables, &mut words, &buffer, commit)?;
+    let context = match context {
+        // The driver keeps no states for a core without 3D.
+        Some(None) => {
             return Err(mistake!(
                 Error::InvalidArgument,
-                "the commands end at {:#x}: with {:#x} reserved bytes after them they do not fit in the {:#x} bytes from {:#x} on", end, buffer.reserved_tail, room, logical));
+                "context {:#x} is of a core without 3D",
+                commit.context
+            ))
         }
-        // `start` and `end` are at most `room`, a `usize`.
-        let count = (end - start) as usize / 4;
-        let from = logical
-            .checked_add(start as usize)
-            .ok_or_else(|| not_ours(buffer))?;
-        if count > limit - words.len().min(limit) {
+        // The states of a context are only valid on its own core.
+        Some(Some(context)) if context.core() != core.index() => {
             return Err(mistake!(
                 Error::InvalidArgument,
-                "more than {:#x} words of commands",
-                limit
+                "context {:#x} is of another core",
+                commit.context
             ));
         }
-        append_words(words, from, count).map_err(|error| match error {
-            EFAULT => mistake!(
-                Error::InvalidAddress,
-                "the commands at {:#x} cannot be read: nothing is mapped there any more",
-                from
-            ),
-            error => error.into(),
-        })
-    }
+        context => context.flatten(),
+    };
+    let hold = context.map(|context| context.hold()).transpose()?;
+    let mut queue = Queue::empty(process, core.ring().empty_payload());
+    let fill = |queue: &mut Queue<'_>| queue.read(commit.queue, format);
+    let (submitted, switched) = submit_words(
+        process,
+        core,
+        (&mut words, entry),
+        (own.as_mut(), hold),
+        (commit.delta, format),
+        &mut queue,
+        fill,
+    )?;
+    let reply = Reply::Committed {
+        counted: submitted.counted,
+        stamp: submitted.job,
+        switched,
+    };
+    queue.submitted();
+    keep_room(process, words);
+    Ok(reply)
+}
 
-    /// Keeps the memory of `words` for the next COMMIT, if it has at most [`SPARE_WORDS`] words.
-    pub(super) fn keep_room(&self, words: KVVec<u32>) {
-        if words.capacity() <= SPARE_WORDS {
-            // Another thread may have kept its memory. This replaces it, and drops it without the
-            // lock.
-            let other = self.tables().words.replace(words);
-            drop(other);
-        }
-    }
-
-    /// Checks the copied commands. The first `prepended` words are not the client's. Returns the
-    /// state in which the commands leave the core.
-    #[inline(always)]
-    pub(super) fn check(
-        &self,
-        core: &Core,
-        tables: &Tables,
-        (words, entry, prepended): (&mut [u32], Pipe, usize),
-    ) -> Result<Exit> {
-        let addresses = self.addresses(core, tables);
+/// Checks the copied commands `words`. Submits them with their context and the records that
+/// `fill` puts into `queue`. `own` is a context in the client's memory. `hold` is an attached
+/// context, and the delta at user address `delta` updates it. Also returns whether the context
+/// was switched. Errors: as [`commit`].
+#[inline(always)]
+pub(super) fn submit_words<'a>(
+    process: &'a Arc<Process>,
+    core: &Core,
+    (words, entry): (&mut KVVec<u32>, Pipe),
+    (own, mut hold): (Option<&mut OwnContext>, Option<Hold>),
+    (delta, format): (u64, Format),
+    queue: &mut Queue<'a>,
+    fill: impl FnOnce(&mut Queue<'a>) -> Result,
+) -> Result<(Submitted, bool)> {
+    let (stale, data, lent, of_context);
+    let (exit, version, epoch) = {
+        let mut tables = process.tables();
+        // If this fails, no loads are noted: nothing is lent, and a FREE resets all addresses.
+        let _ = tables.per_core[core.index()].loaded.prepare();
+        data = tables.per_core[core.index()].data(core.scrub());
         let loaded = &tables.per_core[core.index()].loaded;
-        let checked = if self.device.parameters().mend_addresses {
-            checker::check_states(words, core.states(), entry, addresses, Some(loaded))
+        let may_be_stale = loaded.may_be_stale(tables.addresses.removals());
+        stale = if may_be_stale && process.device.parameters().check_addresses {
+            submission::find_stale(process, core, &tables, own.is_some(), hold.as_mut())?
         } else {
-            checker::check(words, core.states(), entry, addresses, Some(loaded))
+            None
         };
-        checked.map_err(|mut refusal| {
-            refusal.at = refusal.at.saturating_sub(prepended);
-            self.refuse("command buffer", refusal, tables)
-        })
-    }
-
-    /// Logs a probable mistake in checked commands, if [`Zone::Command`] is on.
-    #[inline(never)]
-    fn lint(&self, core: &Core, tables: &Tables, words: &[u32]) {
-        if !log::debugs(Zone::Command) {
-            return;
+        loaded.begin(tables.per_core[core.index()].origin(hold.as_ref()));
+        let exit = check(process, core, &tables, (words, entry, 0))?;
+        lent = loaded.lent();
+        of_context = loaded.in_context(lent);
+        lint(core, &tables, words);
+        if lent != 0 {
+            complete(words, entry, core.ring().caches(), loaded)?;
         }
-        // The checker has replaced address 0 with the address of scratch memory.
-        let scratch = core.scratch().in_pipe(Pipe::Pipe2d);
-        let has = [DE_SRC_ADDRESS, DE_DEST_ADDRESS].map(|state| {
-            let value = tables.per_core[core.index()].loaded.used(state);
-            value.is_some_and(|address| address != scratch)
-        });
-        let resolve_target = core.states().resolve_target();
-        if let Some(lint) = lint::first(words, resolve_target, has) {
-            debug_client!(in Command, "COMMIT: {}", lint);
+        (exit, tables.addresses.version(), loaded.epoch())
+    };
+    fill(queue)?;
+    let mut work = Submission {
+        process,
+        core,
+        words,
+        entry,
+        exit,
+        version,
+        own,
+        hold,
+        load: None,
+        delta,
+        format,
+        merged: Merged::default(),
+        switched: None,
+        stale,
+        data,
+        epoch,
+        is_context_new: false,
+        lent,
+        of_context,
+        left: Cell::new(None),
+    };
+    // The context has the values of some lent states. Prepare it before these are checked.
+    if of_context != 0 {
+        work.load()?;
+    }
+    let submitted = submission::submit(process, core, Some(&mut work), queue)?;
+    work.finish();
+    Ok((submitted, work.switched.is_some()))
+}
+
+/// Copies the commands of `commit` to `words`: first those in its `buffer`, then those of its
+/// chain of `gcsHAL_COMMAND_LOCATION`. Unlocks the tables. Errors: as [`commit`]; also
+/// `InvalidArgument`: the chain is too long.
+#[inline(always)]
+pub(super) fn copy_commands(
+    process: &Process,
+    tables: TablesGuard<'_>,
+    words: &mut KVVec<u32>,
+    buffer: &CommandBuffer,
+    commit: &Commit,
+) -> Result {
+    let limit = match commit.format.context_bytes() {
+        0 => MAX_STREAM_WORDS,
+        // Leave room for the states of the context, even if they are not loaded.
+        _ => MAX_WORDS_AFTER_STATES,
+    };
+    append_commands(process, tables, words, buffer, limit)?;
+    match commit.commands {
+        Commands::Described(_) | Commands::Here(_, 0) => Ok(()),
+        Commands::Here(_, next) => copy_chain(process, words, next, commit.format, limit),
+    }
+}
+
+/// Appends the commands of the chain at user address `next` to `words`, up to `limit` words in
+/// all. Chains are rare.
+#[cold]
+#[inline(never)]
+fn copy_chain(
+    process: &Process,
+    words: &mut KVVec<u32>,
+    mut next: u64,
+    format: Format,
+    limit: usize,
+) -> Result {
+    for _ in 0..MAX_LOCATIONS {
+        if next == 0 {
+            return Ok(());
+        }
+        if sys::is_killed() {
+            return Err(Error::Interrupted);
+        }
+        let unreadable = || {
+            mistake!(
+                Error::OutOfResources,
+                "no command location can be read at {:#x}",
+                next
+            )
+        };
+        let at = usize::try_from(next).map_err(|_| unreadable())?;
+        let mut room = UserWords::<{ abi::MAX_LOCATION_BYTES / 4 }>::new();
+        let location = room
+            .read(at, format.location_bytes())
+            .map_err(|_| unreadable())?;
+        let (buffer, following) = format.decode_location(location);
+        append_commands(process, process.tables(), words, &buffer, limit)?;
+        next = following;
+    }
+    Err(mistake!(
+        Error::InvalidArgument,
+        "more than {MAX_LOCATIONS} command locations"
+    ))
+}
+
+/// Appends the commands between the reserved head and tail to `words`, up to `limit` words in
+/// all. If `words` has no memory, takes the process's spare memory. Unlocks the tables.
+#[inline(always)]
+fn append_commands(
+    process: &Process,
+    mut tables: TablesGuard<'_>,
+    words: &mut KVVec<u32>,
+    buffer: &CommandBuffer,
+    limit: usize,
+) -> Result {
+    let (start, end) = command_range(buffer)?;
+    let logical = usize::try_from(buffer.logical).map_err(|_| not_ours(buffer))?;
+    let pool = process.device.memory().pool_address();
+    let room = tables
+        .bytes_from(logical, pool)
+        .ok_or_else(|| not_ours(buffer))?;
+    if words.capacity() == 0 {
+        if let Some(spare) = tables.words.take() {
+            // The old `words` is empty, but `drop` would still call the allocator.
+            core::mem::forget(core::mem::replace(words, spare));
+            words.clear();
         }
     }
-
-    #[cold]
-    #[inline(never)]
-    fn refuse(&self, what: &str, refusal: Refusal, tables: &Tables) -> Error {
-        // The client may have just mapped a framebuffer: make the next COMMIT look for them again.
-        self.forget_mappings();
-        let hint = tables.hint(&refusal);
-        warn_client!(REFUSALS, "{} refused: {}{}", what, refusal, hint);
-        Error::InvalidData
+    drop(tables);
+    // CAST: 32 bits into at least 32.
+    if (end + u64::from(buffer.reserved_tail)) > room as u64 {
+        return Err(mistake!(
+            Error::InvalidArgument,
+            "the commands end at {:#x}: with {:#x} reserved bytes after them they do not fit in the {:#x} bytes from {:#x} on", end, buffer.reserved_tail, room, logical));
     }
+    // `start` and `end` are at most `room`, a `usize`.
+    let count = (end - start) as usize / 4;
+    let from = logical
+        .checked_add(start as usize)
+        .ok_or_else(|| not_ours(buffer))?;
+    if count > limit - words.len().min(limit) {
+        return Err(mistake!(
+            Error::InvalidArgument,
+            "more than {:#x} words of commands",
+            limit
+        ));
+    }
+    append_words(words, from, count).map_err(|error| match error {
+        EFAULT => mistake!(
+            Error::InvalidAddress,
+            "the commands at {:#x} cannot be read: nothing is mapped there any more",
+            from
+        ),
+        error => error.into(),
+    })
+}
 
-    /// Checks the copied states of a context. Replaces each address that is not the process's with
-    /// that of scratch memory. Returns the state in which they leave the core.
-    pub(super) fn check_states(
-        &self,
-        core: &Core,
-        tables: &Tables,
-        words: &mut [u32],
-        entry: Pipe,
-    ) -> Result<Exit> {
-        let addresses = self.addresses(core, tables);
-        let loaded = &tables.per_core[core.index()].loaded;
+/// Keeps the memory of `words` for the next COMMIT, if it has at most [`SPARE_WORDS`] words.
+pub(super) fn keep_room(process: &Process, words: KVVec<u32>) {
+    if words.capacity() <= SPARE_WORDS {
+        // Another thread may have kept its memory. This replaces it, and drops it without the
+        // lock.
+        let other = process.tables().words.replace(words);
+        drop(other);
+    }
+}
+
+/// Checks the copied commands. The first `prepended` words are not the client's. Returns the
+/// state in which the commands leave the core.
+#[inline(always)]
+pub(super) fn check(
+    process: &Process,
+    core: &Core,
+    tables: &Tables,
+    (words, entry, prepended): (&mut [u32], Pipe, usize),
+) -> Result<Exit> {
+    let addresses = process.addresses(core, tables);
+    let loaded = &tables.per_core[core.index()].loaded;
+    let checked = if process.device.parameters().mend_addresses {
         checker::check_states(words, core.states(), entry, addresses, Some(loaded))
-            .map_err(|refusal| self.refuse("context", refusal, tables))
+    } else {
+        checker::check(words, core.states(), entry, addresses, Some(loaded))
+    };
+    checked.map_err(|mut refusal| {
+        refusal.at = refusal.at.saturating_sub(prepended);
+        refuse(process, "command buffer", refusal, tables)
+    })
+}
+
+/// Logs a probable mistake in checked commands, if [`Zone::Command`] is on.
+#[inline(never)]
+fn lint(core: &Core, tables: &Tables, words: &[u32]) {
+    if !log::debugs(Zone::Command) {
+        return;
     }
+    // The checker has replaced address 0 with the address of scratch memory.
+    let scratch = core.scratch().in_pipe(Pipe::Pipe2d);
+    let has = [DE_SRC_ADDRESS, DE_DEST_ADDRESS].map(|state| {
+        let value = tables.per_core[core.index()].loaded.used(state);
+        value.is_some_and(|address| address != scratch)
+    });
+    let resolve_target = core.states().resolve_target();
+    if let Some(lint) = lint::first(words, resolve_target, has) {
+        debug_client!(in Command, "COMMIT: {}", lint);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn refuse(process: &Process, what: &str, refusal: Refusal, tables: &Tables) -> Error {
+    // The client may have just mapped a framebuffer: make the next COMMIT look for them again.
+    framebuffers::forget_mappings(process);
+    let hint = tables.hint(&refusal);
+    warn_client!(REFUSALS, "{} refused: {}{}", what, refusal, hint);
+    Error::InvalidData
+}
+
+/// Checks the copied states of a context. Replaces each address that is not the process's with
+/// that of scratch memory. Returns the state in which they leave the core.
+pub(super) fn check_states(
+    process: &Process,
+    core: &Core,
+    tables: &Tables,
+    words: &mut [u32],
+    entry: Pipe,
+) -> Result<Exit> {
+    let addresses = process.addresses(core, tables);
+    let loaded = &tables.per_core[core.index()].loaded;
+    checker::check_states(words, core.states(), entry, addresses, Some(loaded))
+        .map_err(|refusal| refuse(process, "context", refusal, tables))
 }
 
 #[cold]

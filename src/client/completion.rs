@@ -115,18 +115,20 @@ impl Mappable for CompletionPage {
     }
 }
 
-impl Process {
-    /// The completion page. The first call makes it.
-    pub(super) fn ask_for_completion(&self) -> Result<Arc<CompletionPage>, kernel::error::Error> {
-        let page = CompletionPage::new(self.device.memory().owner()).map_err(|_| ENOMEM)?;
-        // The lock, because only one thread at a time may populate it.
-        let tables = self.tables();
-        self.completion.populate(page);
-        let page = self.completion().cloned();
-        drop(tables);
-        page.ok_or(ENOMEM)
-    }
+/// The completion page. The first call makes it.
+pub(super) fn ask_for_completion(
+    process: &Process,
+) -> Result<Arc<CompletionPage>, kernel::error::Error> {
+    let page = CompletionPage::new(process.device.memory().owner()).map_err(|_| ENOMEM)?;
+    // The lock, because only one thread at a time may populate it.
+    let tables = process.tables();
+    process.completion.populate(page);
+    let page = process.completion().cloned();
+    drop(tables);
+    page.ok_or(ENOMEM)
+}
 
+impl Process {
     /// The completion page, if the process has asked for it.
     #[inline]
     pub(super) fn completion(&self) -> Option<&Arc<CompletionPage>> {

@@ -24,27 +24,27 @@ use crate::{
 /// Number of words that are looked up in one hold of the tables' lock.
 const STEP: usize = 1024;
 
-impl Process {
-    /// The memory of the process that `words` name, in their order: each piece once, at most
-    /// [`MAX_PIECES`]. A word that only looks like an address counts, too. If `base` is given, the
-    /// words are physical addresses, and `base` is that of GPU address 0. The caller holds no lock.
-    pub(super) fn named_by(&self, words: &[&[u32]], base: Option<u32>) -> Named {
-        let mut named = Named {
-            generation: self.interface().map(|(choice, _)| choice.format().name()),
-            pieces: KVec::new(),
-        };
-        for step in words.iter().flat_map(|words| words.chunks(STEP)) {
-            let tables = self.tables();
-            for &word in step {
-                // If no memory is left, return the pieces so far.
-                let is_full = named.pieces.len() >= MAX_PIECES;
-                if is_full || tables.add_named(word, base, &mut named).is_err() {
-                    return named;
-                }
+/// The memory of the process that `words` name, in their order: each piece once, at most
+/// [`MAX_PIECES`]. A word that only looks like an address counts, too. If `base` is given, the
+/// words are physical addresses, and `base` is that of GPU address 0. The caller holds no lock.
+pub(super) fn named_by(process: &Process, words: &[&[u32]], base: Option<u32>) -> Named {
+    let mut named = Named {
+        generation: process
+            .interface()
+            .map(|(choice, _)| choice.format().name()),
+        pieces: KVec::new(),
+    };
+    for step in words.iter().flat_map(|words| words.chunks(STEP)) {
+        let tables = process.tables();
+        for &word in step {
+            // If no memory is left, return the pieces so far.
+            let is_full = named.pieces.len() >= MAX_PIECES;
+            if is_full || tables.add_named(word, base, &mut named).is_err() {
+                return named;
             }
         }
-        named
     }
+    named
 }
 
 impl Tables {

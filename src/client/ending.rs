@@ -11,6 +11,10 @@
 //! 2. When all jobs that exist by then have ended, it drops everything.
 
 use super::{
+    changes,
+    profile,
+    shared,
+    shared_signals,
     tables::PerCore,
     Process, //
 };
@@ -40,7 +44,7 @@ impl WorkItem<0> for Process {
     fn run(this: Arc<Process>) {
         // Locking the tables applies the changes.
         drop(this.tables());
-        this.finish_returns();
+        changes::finish_returns(&this);
     }
 }
 
@@ -81,8 +85,8 @@ impl Process {
         reclaimer.note_ending(true);
         self.usage.end();
         if reclaimer.are_over(&self.last_jobs()) {
-            self.unshare_all();
-            self.unshare_signals();
+            shared::unshare_all(&self);
+            shared_signals::unshare(&self);
             self.give_all_back();
         }
         Self::go_on_ending(self);
@@ -99,8 +103,8 @@ impl Process {
         self.ending_step.store(step + 1, Relaxed);
         match step {
             OWN_WORK => {
-                self.unshare_all();
-                self.unshare_signals();
+                shared::unshare_all(self);
+                shared_signals::unshare(self);
                 // The windows hold references to the process. None is mapped, because a mapping
                 // keeps its file open.
                 let views = core::mem::take(&mut self.tables().pool_views);
@@ -140,7 +144,7 @@ impl Process {
 
     /// Returns the process's own memory to the process, or to its other users.
     fn give_all_back(&self) {
-        self.finish_returns();
+        changes::finish_returns(self);
         let all = self.tables().own_memory();
         for returned in &all {
             returned.finish();
@@ -149,7 +153,7 @@ impl Process {
 
     /// Drops everything. The GPU must have ended its use, and no handle may name it.
     fn release_all(&self) {
-        self.end_counts();
+        profile::end_counts(self);
         // First, so that the cores can be switched off; without the tables' lock.
         let kept_on = core::mem::take(&mut self.tables().kept_on);
         drop(kept_on);

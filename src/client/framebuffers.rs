@@ -41,93 +41,91 @@ pub(super) struct Named {
     _use: FramebufferUse,
 }
 
-impl Process {
-    /// Searches for framebuffers, if the parameter asks for it and the process's mappings have
-    /// changed since the last search. The process's commands may name the addresses of the
-    /// framebuffers found until the process ends.
-    #[inline(always)]
-    pub(super) fn look_for_framebuffers(&self) {
-        if self.device.parameters().framebuffers {
-            self.look_at_mappings();
-        }
+/// Searches for framebuffers, if the parameter asks for it and the process's mappings have
+/// changed since the last search. The process's commands may name the addresses of the
+/// framebuffers found until the process ends.
+#[inline(always)]
+pub(super) fn look_for_framebuffers(process: &Process) {
+    if process.device.parameters().framebuffers {
+        look_at_mappings(process);
     }
+}
 
-    /// Makes the next [`Process::look_for_framebuffers`] search, even if no mapping has changed.
-    pub(super) fn forget_mappings(&self) {
-        self.mappings_seen.store(UNSEEN, Relaxed);
+/// Makes the next [`look_for_framebuffers`] search, even if no mapping has changed.
+pub(super) fn forget_mappings(process: &Process) {
+    process.mappings_seen.store(UNSEEN, Relaxed);
+}
+
+#[cold]
+#[inline(never)]
+fn look_at_mappings(process: &Process) {
+    let stamp = framebuffer::stamp();
+    if process.mappings_seen.load(Relaxed) == stamp {
+        return;
     }
-
-    #[cold]
-    #[inline(never)]
-    fn look_at_mappings(&self) {
-        let stamp = framebuffer::stamp();
-        if self.mappings_seen.load(Relaxed) == stamp {
-            return;
-        }
-        let known = self.tables().known_framebuffers();
-        let Ok(mapped) = framebuffer::mapped(known.into_iter().flatten()) else {
-            return;
+    let known = process.tables().known_framebuffers();
+    let Ok(mapped) = framebuffer::mapped(known.into_iter().flatten()) else {
+        return;
+    };
+    let framebuffers = process.device.memory().framebuffers();
+    for one in mapped {
+        let Some(range) = framebuffers.range_of(&one) else {
+            continue;
         };
-        let framebuffers = self.device.memory().framebuffers();
-        for one in mapped {
-            let Some(range) = framebuffers.range_of(&one) else {
-                continue;
-            };
-            if self.tables().has_framebuffer(range) {
-                continue;
-            }
-            let kept = one.kept();
-            let Some(of) = framebuffers.admit(self.device.vm(), &kept, range) else {
-                continue;
-            };
-            let mut named = Some(Named {
-                range,
-                kept,
-                _use: of,
-            });
-            let noted = self.tables().insert_framebuffer(&mut named);
-            // Without the lock, drop what was not noted or was replaced.
-            drop(named);
-            if let Err(error) = noted {
-                debug_client!("a framebuffer cannot be noted: {error:?}");
-            }
+        if process.tables().has_framebuffer(range) {
+            continue;
         }
-        self.mappings_seen.store(stamp, Relaxed);
-    }
-
-    /// Whether the process may use `range`, which this driver has not allocated.
-    pub(super) fn may_use_anyway(&self, range: Range) -> bool {
-        let allowed = &self.device.parameters().allowed_ranges;
-        let holds = |of: &Range| of.holds(range);
-        allowed.iter().flatten().any(holds) || self.tables().has_framebuffer(range)
-    }
-
-    /// The memory of `bytes` bytes at user address `user`, if it has no pages and the process may
-    /// use it.
-    pub(super) fn elsewhere(&self, user: u64, bytes: u64) -> Option<Elsewhere> {
-        Some(Elsewhere {
-            address: self.address_without_pages(user, bytes)?,
-            bytes: usize::try_from(bytes).ok()?,
-            user: usize::try_from(user).ok()?,
-        })
-    }
-
-    /// The GPU address of `bytes` bytes at user address `user`, if they have no pages and the
-    /// process may use them.
-    pub(super) fn address_without_pages(&self, user: u64, bytes: u64) -> Option<u32> {
-        let parameters = self.device.parameters();
-        if !parameters.framebuffers && parameters.allowed_ranges.iter().flatten().next().is_none() {
-            return None;
+        let kept = one.kept();
+        let Some(of) = framebuffers.admit(process.device.vm(), &kept, range) else {
+            continue;
+        };
+        let mut named = Some(Named {
+            range,
+            kept,
+            _use: of,
+        });
+        let noted = process.tables().insert_framebuffer(&mut named);
+        // Without the lock, drop what was not noted or was replaced.
+        drop(named);
+        if let Err(error) = noted {
+            debug_client!("a framebuffer cannot be noted: {error:?}");
         }
-        let (user, bytes) = (usize::try_from(user).ok()?, usize::try_from(bytes).ok()?);
-        // Search first, so that a framebuffer at `user` is known.
-        self.forget_mappings();
-        self.look_for_framebuffers();
-        let physical = widen(framebuffer::physical_of(user, bytes)?);
-        let address = gpu_address(physical, bytes, self.device.base_address())?;
-        let range = Range::new(address, bytes)?;
-        self.may_use_anyway(range).then_some(address)
     }
+    process.mappings_seen.store(stamp, Relaxed);
+}
+
+/// Whether the process may use `range`, which this driver has not allocated.
+pub(super) fn may_use_anyway(process: &Process, range: Range) -> bool {
+    let allowed = &process.device.parameters().allowed_ranges;
+    let holds = |of: &Range| of.holds(range);
+    allowed.iter().flatten().any(holds) || process.tables().has_framebuffer(range)
+}
+
+/// The memory of `bytes` bytes at user address `user`, if it has no pages and the process may
+/// use it.
+pub(super) fn elsewhere(process: &Process, user: u64, bytes: u64) -> Option<Elsewhere> {
+    Some(Elsewhere {
+        address: address_without_pages(process, user, bytes)?,
+        bytes: usize::try_from(bytes).ok()?,
+        user: usize::try_from(user).ok()?,
+    })
+}
+
+/// The GPU address of `bytes` bytes at user address `user`, if they have no pages and the
+/// process may use them.
+pub(super) fn address_without_pages(process: &Process, user: u64, bytes: u64) -> Option<u32> {
+    let parameters = process.device.parameters();
+    if !parameters.framebuffers && parameters.allowed_ranges.iter().flatten().next().is_none() {
+        return None;
+    }
+    let (user, bytes) = (usize::try_from(user).ok()?, usize::try_from(bytes).ok()?);
+    // Search first, so that a framebuffer at `user` is known.
+    forget_mappings(process);
+    look_for_framebuffers(process);
+    let physical = widen(framebuffer::physical_of(user, bytes)?);
+    let address = gpu_address(physical, bytes, process.device.base_address())?;
+    let range = Range::new(address, bytes)?;
+    may_use_anyway(process, range).then_some(address)
 }
 
 impl Tables {

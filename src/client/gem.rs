@@ -7,12 +7,21 @@
 //! one. Processes share the memory of a node and its [`metadata`](Node::metadata).
 
 use super::{
+    cache,
+    changes,
+    import,
+    names,
     node::{
+        self,
         Life,
         NodeEntry,
         Unlocking, //
     },
-    streams::FENCE_TIMEOUT,
+    shared,
+    streams::{
+        self,
+        FENCE_TIMEOUT, //
+    },
     tables::Tables,
     Clients,
     Locking,
@@ -56,277 +65,282 @@ const BOTH: Parts = Parts {
     view: true,
 };
 
-impl Process {
-    /// Allocates at least `bytes` bytes. The process gets a handle for the node. The caller frees
-    /// it with [`Process::release_object`] when the object exists.
-    pub(crate) fn create_object(
-        self: &Arc<Self>,
-        bytes: u64,
-        is_contiguous: bool,
-        is_cacheable: bool,
-    ) -> Result<Arc<Node>> {
-        self.create_object_in(bytes, default_pool(is_contiguous, is_cacheable))
-    }
+/// Allocates at least `bytes` bytes. The process gets a handle for the node. The caller frees
+/// it with [`release`] when the object exists.
+pub(crate) fn create(
+    process: &Arc<Process>,
+    bytes: u64,
+    is_contiguous: bool,
+    is_cacheable: bool,
+) -> Result<Arc<Node>> {
+    create_in(process, bytes, default_pool(is_contiguous, is_cacheable))
+}
 
-    /// As [`Process::create_object`], in the given pool.
-    pub(super) fn create_object_in(self: &Arc<Self>, bytes: u64, pool: u32) -> Result<Arc<Node>> {
-        self.check_own()?;
-        let bytes = usize::try_from(bytes).ok().and_then(page_align);
-        let bytes = bytes.and_then(|bytes| u32::try_from(bytes).ok());
-        let bytes = bytes.ok_or(Error::OutOfMemory)?;
-        let (handle, ..) = self.allocate_node(bytes, ALIGNMENT, GENERIC, pool)?;
-        self.live_node(handle)
-    }
+/// As [`create`], in the given pool.
+pub(super) fn create_in(process: &Arc<Process>, bytes: u64, pool: u32) -> Result<Arc<Node>> {
+    process.check_own()?;
+    let bytes = usize::try_from(bytes).ok().and_then(page_align);
+    let bytes = bytes.and_then(|bytes| u32::try_from(bytes).ok());
+    let bytes = bytes.ok_or(Error::OutOfMemory)?;
+    let (handle, ..) = node::allocate(process, bytes, ALIGNMENT, GENERIC, pool)?;
+    import::live_node(process, handle)
+}
 
-    /// A handle of the process for `node`. The caller frees it: see [`Process::have_node`].
-    pub(crate) fn refer_to_object(self: &Arc<Self>, node: &Arc<Node>) -> Result<u32> {
-        self.check_own()?;
-        self.note_sharing(node);
-        self.have_node(node.clone(), None)
-    }
+/// A handle of the process for `node`. The caller frees it: see [`names::have_node`].
+pub(crate) fn refer_to(process: &Arc<Process>, node: &Arc<Node>) -> Result<u32> {
+    process.check_own()?;
+    note_sharing(process, node);
+    names::have_node(process, node.clone(), None)
+}
 
-    /// Marks the node of another process as shared: both processes may have used it.
-    fn note_sharing(&self, node: &Node) {
-        if !node.is_made_by(self.number) {
-            node.share();
-        }
+/// Marks the node of another process as shared: both processes may have used it.
+fn note_sharing(process: &Process, node: &Node) {
+    if !node.is_made_by(process.number) {
+        node.share();
     }
+}
 
-    /// The process's handle for `node`. `InvalidObject`: the process does not have it.
-    fn object_handle(&self, node: &Arc<Node>) -> Result<u32> {
-        let mut tables = self.tables();
+/// The process's handle for `node`. `InvalidObject`: the process does not have it.
+fn handle_of(process: &Process, node: &Arc<Node>) -> Result<u32> {
+    let mut tables = process.tables();
+    let found = tables.handle_of(node);
+    found.map(|(handle, _)| handle).ok_or(Error::InvalidObject)
+}
+
+/// GPU address of `node` in the process. `InvalidArgument`: the process does not have it.
+pub(crate) fn address_of(process: &Process, node: &Node) -> Result<u32> {
+    process
+        .tables()
+        .address_of(node)
+        .ok_or(Error::InvalidArgument)
+}
+
+/// Frees a handle of the process for `node`, as FREE does.
+pub(crate) fn release(process: &Arc<Process>, node: &Arc<Node>) {
+    if let Ok(handle) = handle_of(process, node) {
+        let _ = node::free(process, handle, false);
+    }
+}
+
+/// Adds a handle of a DRM file.
+pub(crate) fn enter(process: &Arc<Process>, node: &Arc<Node>) -> Result {
+    process.check_own()?;
+    note_sharing(process, node);
+    names::have(process, node, true).map(|_| ())
+}
+
+/// Removes a handle of a DRM file. Does not wait, because a Unix signal could not interrupt it.
+/// Wrapped memory returns to the process after the GPU's last use.
+pub(crate) fn leave(process: &Arc<Process>, node: &Arc<Node>) {
+    end(process, node, true);
+}
+
+/// If `closes`, removes a handle of a DRM file. When none is left, removes the locks by such
+/// handles, as clients expect. Frees the node unless the process has a handle of its own.
+fn end(process: &Process, node: &Arc<Node>, closes: bool) {
+    let is_freed;
+    let (handle, view, over) = {
+        let mut tables = process.tables();
         let found = tables.handle_of(node);
-        found.map(|(handle, _)| handle).ok_or(Error::InvalidObject)
-    }
-
-    /// GPU address of `node` in the process. `InvalidArgument`: the process does not have it.
-    pub(crate) fn object_address(&self, node: &Node) -> Result<u32> {
-        self.tables().address_of(node).ok_or(Error::InvalidArgument)
-    }
-
-    /// Frees a handle of the process for `node`, as FREE does.
-    pub(crate) fn release_object(self: &Arc<Self>, node: &Arc<Node>) {
-        if let Ok(handle) = self.object_handle(node) {
-            let _ = self.free_node(handle, false);
-        }
-    }
-
-    /// Adds a handle of a DRM file.
-    pub(crate) fn enter_object(self: &Arc<Self>, node: &Arc<Node>) -> Result {
-        self.check_own()?;
-        self.note_sharing(node);
-        self.have(node, true).map(|_| ())
-    }
-
-    /// Removes a handle of a DRM file. Does not wait, because a Unix signal could not interrupt it.
-    /// Wrapped memory returns to the process after the GPU's last use.
-    pub(crate) fn leave_object(self: &Arc<Self>, node: &Arc<Node>) {
-        self.end_object(node, true);
-    }
-
-    /// If `closes`, removes a handle of a DRM file. When none is left, removes the locks by such
-    /// handles, as clients expect. Frees the node unless the process has a handle of its own.
-    fn end_object(&self, node: &Arc<Node>, closes: bool) {
-        let is_freed;
-        let (handle, view, over) = {
-            let mut tables = self.tables();
-            let found = tables.handle_of(node);
-            let Some((handle, entry)) = found else {
-                return;
-            };
-            entry.objects = entry.objects.saturating_sub(closes.into());
-            if entry.objects > 0 {
-                return;
-            }
-            let is_last = !entry.has_handle;
-            is_freed = is_last && entry.is_alive();
-            let ends_view = entry.take_object_locks_off() || (is_last && entry.locks == 0);
-            if is_freed {
-                entry.life = Life::Freed;
-            }
-            let view = ends_view.then(|| tables.hide_node(handle)).flatten();
-            (handle, view, tables.take_if_over(handle))
+        let Some((handle, entry)) = found else {
+            return;
         };
+        entry.objects = entry.objects.saturating_sub(closes.into());
+        if entry.objects > 0 {
+            return;
+        }
+        let is_last = !entry.has_handle;
+        is_freed = is_last && entry.is_alive();
+        let ends_view = entry.take_object_locks_off() || (is_last && entry.locks == 0);
         if is_freed {
-            self.unshare(handle);
+            entry.life = Life::Freed;
         }
-        self.end_view_here(view);
-        if let Some(entry) = over {
-            entry.give_back();
-            self.end_node_here(entry);
-        }
+        let view = ends_view.then(|| tables.hide_node(handle)).flatten();
+        (handle, view, tables.take_if_over(handle))
+    };
+    if is_freed {
+        shared::unshare(process, handle);
     }
+    node::end_view_here(process, view);
+    if let Some(entry) = over {
+        entry.give_back();
+        node::end_node_here(process, entry);
+    }
+}
 
-    /// LOCK: returns the user address of the view. `OutOfResources`: 65,535 locks exist.
-    pub(crate) fn lock_object(
-        self: &Arc<Self>,
-        file: &OpenFile,
-        node: &Arc<Node>,
-        cacheable: bool,
-    ) -> Result<u64> {
-        self.check_own()?;
-        let (core, physical) = match self.device.first_core() {
-            Ok(core) => (core.index(), false),
-            Err(_) => {
-                let vector = self.device.vectors().next();
-                (vector.ok_or(Error::GpuNotResponding)?.index(), true)
+/// LOCK: returns the user address of the view. `OutOfResources`: 65,535 locks exist.
+pub(crate) fn lock(
+    process: &Arc<Process>,
+    file: &OpenFile,
+    node: &Arc<Node>,
+    cacheable: bool,
+) -> Result<u64> {
+    process.check_own()?;
+    let (core, physical) = match process.device.first_core() {
+        Ok(core) => (core.index(), false),
+        Err(_) => {
+            let vector = process.device.vectors().next();
+            (vector.ok_or(Error::GpuNotResponding)?.index(), true)
+        }
+    };
+    let how = Locking {
+        cacheable,
+        core,
+        physical,
+        again: true,
+        of_object: true,
+        parts: BOTH,
+    };
+    let handle = handle_of(process, node)?;
+    match node::lock(process, file, None, handle, how)? {
+        Reply::Locked { user, .. } => {
+            let mut tables = process.tables();
+            let entry = tables.handle_of(node);
+            let is_there = entry.is_some_and(|(_, entry)| entry.objects > 0);
+            drop(tables);
+            if !is_there {
+                // Another thread has closed the handle.
+                end(process, node, false);
+                return Err(Error::InvalidObject);
             }
-        };
-        let how = Locking {
-            cacheable,
-            core,
-            physical,
-            again: true,
-            of_object: true,
+            Ok(user.unwrap_or(0))
+        }
+        _ => Err(Error::InvalidData),
+    }
+}
+
+/// UNLOCK, with its event half after all jobs in the ring. `MemoryUnlocked`: no lock by
+/// GEM_LOCK is left.
+pub(crate) fn unlock(process: &Arc<Process>, node: &Arc<Node>) -> Result {
+    process.check_own()?;
+    let handle = handle_of(process, node)?;
+    let unlocked = node::unlock(
+        process,
+        handle,
+        Unlocking {
             parts: BOTH,
-        };
-        let handle = self.object_handle(node)?;
-        match self.lock(file, None, handle, how)? {
-            Reply::Locked { user, .. } => {
-                let mut tables = self.tables();
-                let entry = tables.handle_of(node);
-                let is_there = entry.is_some_and(|(_, entry)| entry.objects > 0);
-                drop(tables);
-                if !is_there {
-                    // Another thread has closed the handle.
-                    self.end_object(node, false);
-                    return Err(Error::InvalidObject);
-                }
-                Ok(user.unwrap_or(0))
-            }
-            _ => Err(Error::InvalidData),
-        }
-    }
-
-    /// UNLOCK, with its event half after all jobs in the ring. `MemoryUnlocked`: no lock by
-    /// GEM_LOCK is left.
-    pub(crate) fn unlock_object(self: &Arc<Self>, node: &Arc<Node>) -> Result {
-        self.check_own()?;
-        let handle = self.object_handle(node)?;
-        let unlocked = self.unlock(
-            handle,
-            Unlocking {
-                parts: BOTH,
-                by_event: false,
-                of_object: true,
-            },
-        )?;
-        if let Reply::Unlocked {
-            asynchronous: true, ..
-        } = unlocked
-        {
-            let queued = self
-                .device
-                .first_core()
-                .and_then(|core| self.queue_unlock(&core, handle, false).map(|_| ()));
-            if queued.is_err() {
-                // No ring takes the event half: finish now.
-                let over = self.tables().finish_unlock(handle, false);
-                if let Some(entry) = over {
-                    self.end_node_here(entry);
-                }
+            by_event: false,
+            of_object: true,
+        },
+    )?;
+    if let Reply::Unlocked {
+        asynchronous: true, ..
+    } = unlocked
+    {
+        let queued = process
+            .device
+            .first_core()
+            .and_then(|core| node::queue_unlock(process, &core, handle, false).map(|_| ()));
+        if queued.is_err() {
+            // No ring takes the event half: finish now.
+            let over = process.tables().finish_unlock(handle, false);
+            if let Some(entry) = over {
+                node::end_node_here(process, entry);
             }
         }
-        Ok(())
     }
+    Ok(())
+}
 
-    /// CACHE: maintains `bytes` bytes at `user`, or the whole object if either is 0.
-    pub(crate) fn maintain_object(
-        &self,
-        node: &Arc<Node>,
-        operation: u32,
-        user: u64,
-        bytes: u64,
-    ) -> Result {
-        self.check_own()?;
-        self.maintain_cache(CacheRange {
+/// CACHE: maintains `bytes` bytes at `user`, or the whole object if either is 0.
+pub(crate) fn maintain(
+    process: &Process,
+    node: &Arc<Node>,
+    operation: u32,
+    user: u64,
+    bytes: u64,
+) -> Result {
+    process.check_own()?;
+    cache::maintain(
+        process,
+        CacheRange {
             operation,
             user,
             bytes,
-            node: Some(self.object_handle(node)?),
+            node: Some(handle_of(process, node)?),
             by_node: true,
-        })
-    }
+        },
+    )
+}
 
-    /// Cleans the caches before the GPU uses the caller's wrapped memory. Other objects need no
-    /// cleaning.
-    pub(crate) fn hand_over(&self, node: &Arc<Node>) -> Result {
-        if node.wrapped().is_some_and(UserMemory::is_users) {
-            self.maintain_object(node, CLEAN, 0, 0)
-        } else {
+/// Cleans the caches before the GPU uses the caller's wrapped memory. Other objects need no
+/// cleaning.
+pub(crate) fn hand_over(process: &Process, node: &Arc<Node>) -> Result {
+    if node.wrapped().is_some_and(UserMemory::is_users) {
+        maintain(process, node, CLEAN, 0, 0)
+    } else {
+        Ok(())
+    }
+}
+
+/// As [`hand_over`], but only before the first use: the client may have written the
+/// memory since it was pinned.
+pub(crate) fn hand_over_first(process: &Process, node: &Arc<Node>) -> Result {
+    match node.wrapped() {
+        Some(memory) if !memory.is_used() => {
+            hand_over(process, node)?;
+            memory.note_use();
             Ok(())
         }
+        _ => Ok(()),
     }
+}
 
-    /// As [`Process::hand_over`], but only before the first use: the client may have written the
-    /// memory since it was pinned.
-    pub(crate) fn hand_over_first(&self, node: &Arc<Node>) -> Result {
-        match node.wrapped() {
-            Some(memory) if !memory.is_used() => {
-                self.hand_over(node)?;
-                memory.note_use();
-                Ok(())
-            }
-            _ => Ok(()),
-        }
+/// Invalidates the caches before the caller reads its wrapped memory.
+pub(crate) fn take_back(process: &Process, node: &Arc<Node>) -> Result {
+    hand_over_first(process, node)?;
+    if node.wrapped().is_some_and(UserMemory::is_users) {
+        maintain(process, node, INVALIDATE, 0, 0)
+    } else {
+        Ok(())
     }
+}
 
-    /// Invalidates the caches before the caller reads its wrapped memory.
-    pub(crate) fn take_back(&self, node: &Arc<Node>) -> Result {
-        self.hand_over_first(node)?;
-        if node.wrapped().is_some_and(UserMemory::is_users) {
-            self.maintain_object(node, INVALIDATE, 0, 0)
-        } else {
-            Ok(())
-        }
-    }
+/// The number of the node's pool in the process's generation of the interface.
+pub(crate) fn pool_of(process: &Process, node: &Node) -> u32 {
+    let number = Pool::number(node.pool());
+    let interface = process.interface();
+    interface.map_or(number, |(choice, _)| choice.format().pool_number(number))
+}
 
-    /// The number of the node's pool in the process's generation of the interface.
-    pub(crate) fn object_pool(&self, node: &Node) -> u32 {
-        let number = Pool::number(node.pool());
-        let interface = self.interface();
-        interface.map_or(number, |(choice, _)| choice.format().pool_number(number))
-    }
+/// Makes `status` the tile status of `node`, and marks all tiles as not cleared.
+pub(crate) fn attach(process: &Process, node: &Node, status: &Arc<Node>) -> Result {
+    process.check_own()?;
+    let core = process.device.first_core();
+    let byte = core.map_or(0, |core| core.identity().plain_tiles());
+    let metadata = node.metadata();
+    metadata.attach_status(status, |status| status.fill(byte))
+}
 
-    /// Makes `status` the tile status of `node`, and marks all tiles as not cleared.
-    pub(crate) fn attach_object(&self, node: &Node, status: &Arc<Node>) -> Result {
-        self.check_own()?;
-        let core = self.device.first_core();
-        let byte = core.map_or(0, |core| core.identity().plain_tiles());
-        let metadata = node.metadata();
-        metadata.attach_status(status, |status| status.fill(byte))
+/// The node of a dma-buf. Does not wait: see [`settle`].
+fn import_object(process: &Process, buffer: &DmaBuf) -> Result<Arc<Node>> {
+    if let Some(node) = import::own_node(process, buffer)? {
+        return Ok(node);
     }
+    // As everywhere in DRM, the mode of the file does not matter: Mesa's buffers of displays
+    // are read-only.
+    let memory = process.device.memory();
+    let imported = memory.import(buffer, true, false, || Ok(()))?;
+    memory.wrap(imported, process.number)
+}
 
-    /// The node of a dma-buf. Does not wait: see [`Process::settle_objects`].
-    fn import_object(&self, buffer: &DmaBuf) -> Result<Arc<Node>> {
-        if let Some(node) = self.own_node(buffer)? {
-            return Ok(node);
-        }
-        // As everywhere in DRM, the mode of the file does not matter: Mesa's buffers of displays
-        // are read-only.
-        let memory = self.device.memory();
-        let imported = memory.import(buffer, true, false, || Ok(()))?;
-        memory.wrap(imported, self.number)
+/// Checks that the caller may export `node`. `InvalidData`: the file is another process's. If
+/// it `is_first`, waits for the jobs that write the node: importers only see the fences of
+/// later jobs.
+pub(crate) fn check_export(process: &Process, node: &Node, is_first: bool) -> Result {
+    process.check_own()?;
+    if is_first {
+        streams::wait_for_object(process, node, false, FENCE_TIMEOUT)
+    } else {
+        Ok(())
     }
+}
 
-    /// Checks that the caller may export `node`. `InvalidData`: the file is another process's. If
-    /// it `is_first`, waits for the jobs that write the node: importers only see the fences of
-    /// later jobs.
-    pub(crate) fn check_export(&self, node: &Node, is_first: bool) -> Result {
-        self.check_own()?;
-        if is_first {
-            self.wait_for_object(node, false, FENCE_TIMEOUT)
-        } else {
-            Ok(())
-        }
-    }
-
-    /// Waits for memory that the process has released. Called if an import finds the memory in use.
-    pub(crate) fn settle_objects(&self) -> Result {
-        self.check_own()?;
-        self.finish_returns();
-        self.reclaim().map(|_| ())
-    }
+/// Waits for memory that the process has released. Called if an import finds the memory in use.
+pub(crate) fn settle(process: &Process) -> Result {
+    process.check_own()?;
+    changes::finish_returns(process);
+    node::reclaim(process).map(|_| ())
 }
 
 impl Tables {
@@ -351,11 +365,11 @@ impl Clients {
     /// The node of a dma-buf, for the calling process. `InvalidArgument`: the process has no file.
     pub(crate) fn import_object(&self, buffer: &DmaBuf) -> Result<Arc<Node>> {
         let process = self.of_caller().ok_or(Error::InvalidArgument)?;
-        process.import_object(buffer)
+        import_object(&process, buffer)
     }
 
     /// A dma-buf of a node. `access` limits mappings, not importers: see
-    /// [`Process::import_object`]. `NotSupported`: the node cannot be exported.
+    /// [`import_object`]. `NotSupported`: the node cannot be exported.
     pub(crate) fn export_object(&self, node: &Arc<Node>, access: Access) -> Result<DmaBuf> {
         // Other processes may write to it from now on.
         node.share();

@@ -8,9 +8,19 @@
 //! descriptor, but holds no reference. Source: 6.4.11's `gc_hal_kernel.c`.
 
 use super::{
-    names::Name,
-    shared_buffers::Piece,
-    signal::Signal,
+    import,
+    names::{
+        self,
+        Name, //
+    },
+    shared_buffers::{
+        self,
+        Piece, //
+    },
+    signal::{
+        self,
+        Signal, //
+    },
     Process, //
 };
 use crate::{
@@ -40,73 +50,75 @@ struct GraphicBuffer {
     _signal: Option<Arc<Signal>>,
 }
 
-impl Process {
-    /// A node of the process and its name. `None`: the node wraps the process's own memory.
-    /// `InvalidObject`: no such node.
-    fn hold_node(&self, handle: u32) -> Result<Option<KeptNode>> {
-        match self.name_of(handle) {
-            Ok(number) => {
-                let (name, node) = Name::hold_own(self.clients.names(), number)?;
-                Ok(Some(KeptNode {
-                    _node: node,
-                    _name: name,
-                }))
-            }
-            // Wrapped memory has no name, and FREE or the end of the process returns it. A
-            // descriptor that kept it could pin pages that no process is charged for.
-            Err(Error::NotSupported) => self.live_node(handle).map(|_| None),
-            Err(error) => Err(error),
+/// A node of the process and its name. `None`: the node wraps the process's own memory.
+/// `InvalidObject`: no such node.
+fn hold_node(process: &Process, handle: u32) -> Result<Option<KeptNode>> {
+    match names::name_of(process, handle) {
+        Ok(number) => {
+            let (name, node) = Name::hold_own(process.clients.names(), number)?;
+            Ok(Some(KeptNode {
+                _node: node,
+                _name: name,
+            }))
         }
+        // Wrapped memory has no name, and FREE or the end of the process returns it. A
+        // descriptor that kept it could pin pages that no process is charged for.
+        Err(Error::NotSupported) => import::live_node(process, handle).map(|_| None),
+        Err(error) => Err(error),
     }
+}
 
-    /// SET_VIDEO_MEMORY_METADATA. All processes that have the node can read it. `InvalidObject`: no
-    /// such node. `NotFound`: the descriptor is no dma-buf. It is stored then, but the words are
-    /// not, as in the vendor's driver.
-    pub(super) fn set_metadata(&self, handle: u32, metadata: NodeMetadata) -> Result<Reply<'_>> {
-        let node = self.live_node(handle)?;
-        let noted = node.metadata();
-        noted.set_status(metadata.status)?;
-        if metadata.status >= 0 && !dma_buf::is_buffer(metadata.status) {
-            return Err(Error::NotFound);
-        }
-        noted.set_words(metadata.words)?;
-        Ok(Reply::Nothing)
+/// SET_VIDEO_MEMORY_METADATA. All processes that have the node can read it. `InvalidObject`: no
+/// such node. `NotFound`: the descriptor is no dma-buf. It is stored then, but the words are
+/// not, as in the vendor's driver.
+pub(super) fn set_metadata(
+    process: &Process,
+    handle: u32,
+    metadata: NodeMetadata,
+) -> Result<Reply<'_>> {
+    let node = import::live_node(process, handle)?;
+    let noted = node.metadata();
+    noted.set_status(metadata.status)?;
+    if metadata.status >= 0 && !dma_buf::is_buffer(metadata.status) {
+        return Err(Error::NotFound);
     }
+    noted.set_words(metadata.words)?;
+    Ok(Reply::Nothing)
+}
 
-    /// Reads the metadata of a node. `InvalidObject`: no such node.
-    pub(super) fn read_metadata(&self, handle: u32) -> Result<Reply<'_>> {
-        let node = self.live_node(handle)?;
-        Ok(Reply::Metadata(node.metadata().read()))
-    }
+/// Reads the metadata of a node. `InvalidObject`: no such node.
+pub(super) fn read_metadata(process: &Process, handle: u32) -> Result<Reply<'_>> {
+    let node = import::live_node(process, handle)?;
+    Ok(Reply::Metadata(node.metadata().read()))
+}
 
-    /// GET_GRAPHIC_BUFFER_FD: a descriptor that keeps objects and names until its last close. It
-    /// keeps the nodes, the shared buffer and the signal whose handles are not 0, and the names of
-    /// nodes and buffer. It does not keep nodes that wrap the process's own memory.
-    ///
-    /// `InvalidObject`: no such node. `NotFound`: no such shared buffer or signal.
-    /// `OutOfResources`: no descriptor is left.
-    pub(super) fn keep_graphic_buffer(
-        &self,
-        nodes: [u32; GRAPHIC_BUFFER_NODES],
-        piece: u32,
-        signal: u32,
-    ) -> Result<Reply<'_>> {
-        let mut kept = [const { None }; GRAPHIC_BUFFER_NODES];
-        let named = nodes.into_iter().filter(|&handle| handle != 0);
-        for (place, handle) in kept.iter_mut().zip(named) {
-            *place = self.hold_node(handle)?;
-        }
-        let buffer = GraphicBuffer {
-            _nodes: kept,
-            _piece: match piece {
-                0 => None,
-                id => Some(self.hold_piece(id)?),
-            },
-            _signal: match signal {
-                0 => None,
-                id => Some(self.signal(id)?),
-            },
-        };
-        Ok(Reply::File(holder::keep(buffer)?))
+/// GET_GRAPHIC_BUFFER_FD: a descriptor that keeps objects and names until its last close. It
+/// keeps the nodes, the shared buffer and the signal whose handles are not 0, and the names of
+/// nodes and buffer. It does not keep nodes that wrap the process's own memory.
+///
+/// `InvalidObject`: no such node. `NotFound`: no such shared buffer or signal.
+/// `OutOfResources`: no descriptor is left.
+pub(super) fn keep(
+    process: &Process,
+    nodes: [u32; GRAPHIC_BUFFER_NODES],
+    piece: u32,
+    signal: u32,
+) -> Result<Reply<'_>> {
+    let mut kept = [const { None }; GRAPHIC_BUFFER_NODES];
+    let named = nodes.into_iter().filter(|&handle| handle != 0);
+    for (place, handle) in kept.iter_mut().zip(named) {
+        *place = hold_node(process, handle)?;
     }
+    let buffer = GraphicBuffer {
+        _nodes: kept,
+        _piece: match piece {
+            0 => None,
+            id => Some(shared_buffers::hold_piece(process, id)?),
+        },
+        _signal: match signal {
+            0 => None,
+            id => Some(signal::find(process, id)?),
+        },
+    };
+    Ok(Reply::File(holder::keep(buffer)?))
 }

@@ -30,29 +30,29 @@ mod deltas;
 mod dump;
 mod ending;
 mod framebuffers;
-mod gem;
+pub(crate) mod gem;
 mod graphic_buffers;
 mod handles;
 mod hangs;
 mod hints;
-mod import;
+pub(crate) mod import;
 mod ledgers;
 mod names;
 mod node;
 mod power;
-mod profile;
+pub(crate) mod profile;
 mod query;
 mod queue;
 mod records;
 mod registers;
 mod resets;
-mod restarts;
+pub(crate) mod restarts;
 mod shared;
 mod shared_buffers;
 mod shared_info;
 mod shared_signals;
 mod signal;
-mod streams;
+pub(crate) mod streams;
 mod submission;
 mod tables;
 mod timer;
@@ -64,7 +64,7 @@ mod users;
 mod vector;
 mod vector_args;
 mod waits;
-mod window;
+pub(crate) mod window;
 
 use crate::{
     abi::{
@@ -401,7 +401,7 @@ impl Process {
     fn tables(&self) -> TablesGuard<'_> {
         let mut tables = self.tables.lock();
         if self.has_changes.load(Acquire) {
-            self.apply_changes(&mut tables);
+            changes::apply(self, &mut tables);
         }
         tables
     }
@@ -435,15 +435,17 @@ impl Process {
         self.check_caller(&request)?;
         match request {
             Request::ProfileSetting { is_built, is_on } => {
-                self.profile_setting(selector, is_built, is_on)
+                profile::setting(self, selector, is_built, is_on)
             }
-            Request::SetProfileSetting { enable, is_built } => self
-                .set_profile_setting(selector, enable, is_built, text())
-                .map(done),
-            Request::ReadCounters(set) => self.read_counters(selector, set),
-            Request::ReadCounters2d { user } => self.read_counters_2d(selector, user).map(done),
+            Request::SetProfileSetting { enable, is_built } => {
+                profile::set_setting(self, selector, enable, is_built, text()).map(done)
+            }
+            Request::ReadCounters(set) => profile::read_counters(self, selector, set),
+            Request::ReadCounters2d { user } => {
+                profile::read_counters_2d(self, selector, user).map(done)
+            }
             Request::ClearCounters { clears } => {
-                self.set_clearing(clears);
+                profile::set_clearing(self, clears);
                 Ok(Reply::Nothing)
             }
             Request::Ignored => Ok(Reply::Nothing),
@@ -470,22 +472,22 @@ impl Process {
         let done = |()| Reply::Nothing;
         self.check_caller(&request)?;
         match request {
-            Request::QueryVideoMemory => Ok(self.query_video_memory()),
+            Request::QueryVideoMemory => Ok(query::video_memory(self)),
             Request::QueryChipIdentity => {
                 let words = self.device.identity_words(selector)?;
                 Ok(Reply::ChipIdentity(words, sys::program_bits()))
             }
-            Request::QueryKernelSettings => Ok(self.query_settings()),
+            Request::QueryKernelSettings => Ok(query::settings(self)),
             Request::GetMmuVersion => {
                 let version = core()?.hardware().mmu_version();
                 Ok(Reply::MmuVersion(u32::from(version == MmuVersion::V2)))
             }
             Request::GetBaseAddress => Ok(Reply::BaseAddress(self.device.base_address())),
-            Request::Version => Ok(self.query_version()),
+            Request::Version => Ok(query::version(self)),
             Request::ChipInfo => Ok(Reply::ChipInfo(self.device.kinds_in_order())),
-            Request::ChipOptions => Ok(self.query_options(&*core()?)),
-            Request::QueryScale => self.query_scale(selector),
-            Request::SetScale { scale } => self.set_scale(selector, scale).map(done),
+            Request::ChipOptions => Ok(query::options(self, &*core()?)),
+            Request::QueryScale => power::query_scale(self, selector),
+            Request::SetScale { scale } => power::set_scale(self, selector, scale).map(done),
             request @ (Request::ProfileSetting { .. }
             | Request::SetProfileSetting { .. }
             | Request::ReadCounters(_)
@@ -494,51 +496,49 @@ impl Process {
             Request::ReadRegister {
                 address,
                 off_reads_zero,
-            } => self.read_register(selector, address, off_reads_zero),
+            } => registers::read(self, selector, address, off_reads_zero),
             Request::WriteRegister {
                 address,
                 data,
                 off_reads_zero,
-            } => self.write_register(selector, address, data, off_reads_zero),
+            } => registers::write(self, selector, address, data, off_reads_zero),
             Request::ReadRegisters { address, cores } => {
-                self.read_registers(selector, address, cores)
+                registers::read_all(self, selector, address, cores)
             }
             Request::WriteRegisters {
                 address,
                 cores,
                 data,
-            } => self
-                .write_registers(selector, address, cores, data)
-                .map(done),
+            } => registers::write_all(self, selector, address, cores, data).map(done),
             Request::Print => {
-                self.print(text());
+                registers::print(self, text());
                 Ok(Reply::Nothing)
             }
-            Request::DumpState => self.dump_state(selector),
-            Request::DumpJobs => self.dump_jobs().map(done),
-            Request::ReadShared(info) => self.read_shared_info(info).map(done),
-            Request::WriteShared(info) => self.write_shared_info(info).map(done),
+            Request::DumpState => registers::dump_state(self, selector),
+            Request::DumpJobs => registers::dump_jobs(self).map(done),
+            Request::ReadShared(info) => shared_info::read(self, info).map(done),
+            Request::WriteShared(info) => shared_info::write(self, info).map(done),
             Request::QueryFrequency => {
                 let (core, shader) = self.device.any(selector)?.frequencies();
                 Ok(Reply::Frequency { core, shader })
             }
             Request::QueryCpuFrequency => Ok(Reply::CpuFrequency),
-            Request::SetPower { state, way } => self.set_power(selector, state, way).map(done),
-            Request::ConfigPower { enable } => self.config_power(selector, enable),
-            Request::QueryPower => self.query_power(selector),
-            Request::QueryTimer { timer } => self.time_delta(timer),
+            Request::SetPower { state, way } => power::set(self, selector, state, way).map(done),
+            Request::ConfigPower { enable } => power::configure(self, selector, enable),
+            Request::QueryPower => power::query(self, selector),
+            Request::QueryTimer { timer } => timer::time_delta(self, timer),
             Request::QueryResets => Ok(Reply::Resets {
                 count: self.resets_of(selector).into(),
             }),
-            Request::Database { process } => self.query_database(process),
+            Request::Database { process } => query::database(self, process),
             Request::AllocateContiguous { bytes, non_paged } => {
-                self.allocate_buffer(file, bytes, non_paged)
+                buffer::allocate(self, file, bytes, non_paged)
             }
-            Request::FreeContiguous(buffer) => self.free_buffer(buffer).map(done),
-            Request::MapPool { bytes } => self.map_pool(file, view(), bytes),
-            Request::UnmapPool { user, bytes } => self.unmap_pool(user, bytes).map(done),
-            Request::MapMemory { handle } => self.map_memory(file, handle),
-            Request::UnmapMemory { handle } => self.unmap_memory(handle).map(done),
+            Request::FreeContiguous(buffer) => buffer::free(self, buffer).map(done),
+            Request::MapPool { bytes } => node::map_pool(self, file, view(), bytes),
+            Request::UnmapPool { user, bytes } => node::unmap_pool(self, user, bytes).map(done),
+            Request::MapMemory { handle } => buffer::map(self, file, handle),
+            Request::UnmapMemory { handle } => buffer::unmap(self, handle).map(done),
             Request::AllocateLinear {
                 bytes,
                 alignment,
@@ -550,10 +550,10 @@ impl Process {
                 } else {
                     pool
                 };
-                let (node, pool, bytes) = self.allocate_node(bytes, alignment, kind, pool)?;
+                let (node, pool, bytes) = node::allocate(self, bytes, alignment, kind, pool)?;
                 Ok(Reply::Node { node, pool, bytes })
             }
-            Request::AllocateSurface(surface) => self.allocate_surface(surface),
+            Request::AllocateSurface(surface) => node::allocate_surface(self, surface),
             Request::Lock {
                 node,
                 cacheable,
@@ -569,7 +569,7 @@ impl Process {
                     of_object: false,
                     parts,
                 };
-                self.lock(file, view(), node, how)
+                node::lock(self, file, view(), node, how)
             }
             Request::Unlock {
                 node,
@@ -581,87 +581,108 @@ impl Process {
                     by_event,
                     of_object: false,
                 };
-                self.unlock(node, how)
+                node::unlock(self, node, how)
             }
-            Request::FinishUnlock { node, by_event } => {
-                self.queue_unlock(&*self.core_after_commands(selector)?, node, by_event)
+            Request::FinishUnlock { node, by_event } => node::queue_unlock(
+                self,
+                &*unnamed::core_after_commands(self, selector)?,
+                node,
+                by_event,
+            ),
+            Request::FreeNode { node, if_unlocked } => {
+                node::free(self, node, if_unlocked).map(done)
             }
-            Request::FreeNode { node, if_unlocked } => self.free_node(node, if_unlocked).map(done),
-            Request::NameNode { node } => self.name_node(node),
-            Request::ImportNode { name } => self.import_named(name),
-            Request::Wrap { what, in_lines } => self.wrap(what, in_lines),
+            Request::NameNode { node } => names::name(self, node),
+            Request::ImportNode { name } => names::import_named(self, name),
+            Request::Wrap { what, in_lines } => import::wrap(self, what, in_lines),
             Request::ExportNode { node, flags } => {
-                self.export_node(node, flags.map_or(Access::FULL, Access::of_flags))
+                import::export_node(self, node, flags.map_or(Access::FULL, Access::of_flags))
             }
-            Request::SetMetadata { node, metadata } => self.set_metadata(node, metadata),
-            Request::ReadMetadata { node } => self.read_metadata(node),
+            Request::SetMetadata { node, metadata } => {
+                graphic_buffers::set_metadata(self, node, metadata)
+            }
+            Request::ReadMetadata { node } => graphic_buffers::read_metadata(self, node),
             Request::KeepGraphicBuffer {
                 nodes,
                 piece,
                 signal,
-            } => self.keep_graphic_buffer(nodes, piece, signal),
-            Request::SharedBuffer(command) => self.shared_buffer(command),
+            } => graphic_buffers::keep(self, nodes, piece, signal),
+            Request::SharedBuffer(command) => shared_buffers::run(self, command),
             // A core for vector graphics cannot use the GPU address.
             Request::MapUser { .. } if self.is_vector(selector) => Err(Error::NotSupported),
-            Request::MapUser { user, bytes } => self.map_user(user, bytes),
-            Request::MapPhysical { physical, bytes } => self.map_physical(physical, bytes),
-            Request::UnmapUser(named) => self.unmap_user(named).map(done),
-            Request::Cache(range) => self.maintain_cache(range).map(done),
-            Request::UserSignal(command) => self.user_signal(command),
-            Request::CreateFence { signal } => self.create_fence(signal),
+            Request::MapUser { user, bytes } => userptr::map(self, user, bytes),
+            Request::MapPhysical { physical, bytes } => {
+                userptr::map_physical(self, physical, bytes)
+            }
+            Request::UnmapUser(named) => userptr::unmap(self, named).map(done),
+            Request::Cache(range) => cache::maintain(self, range).map(done),
+            Request::UserSignal(command) => signal::run(self, command),
+            Request::CreateFence { signal } => signal::create_fence(self, signal),
             Request::WaitFence { fd, milliseconds } => {
                 let what = (WaitFor::Fence(fd), Limited::Fence(fd, milliseconds));
                 let wait = |left| Ok(sys::fence::wait(fd, left, false)?);
-                self.limited(what, milliseconds, || 0, wait).map(done)
+                restarts::limited(self, what, milliseconds, || 0, wait).map(done)
             }
-            Request::WaitNode { node } => self.wait_node(node),
-            Request::Attach { newer } => self.attach(&*core()?, newer),
+            Request::WaitNode { node } => import::wait_node(self, node),
+            Request::Attach { newer } => contexts::attach(self, &*core()?, newer),
             Request::Detach {
                 context,
                 must_exist,
-            } => match self.detach(context) {
-                false if must_exist => Err(Error::InvalidObject),
-                _ => Ok(Reply::Nothing),
-            },
+            } => {
+                let existed = contexts::detach(self, context);
+                if existed || !must_exist {
+                    Ok(Reply::Nothing)
+                } else {
+                    Err(Error::InvalidObject)
+                }
+            }
             Request::Commit(commit) => {
                 let committed = match commit.core {
-                    Some(_) => self.commit_parts(selector, commit),
+                    Some(_) => commit::commit_parts(self, selector, commit),
                     None if selector.is_unnamed() && self.device.has_engines_apart() => {
-                        self.commit_unnamed(selector, &commit)
+                        unnamed::commit(self, selector, &commit)
                     }
-                    None => core().and_then(|core| self.commit(&core, &commit)),
+                    None => core().and_then(|core| commit::commit(self, &core, &commit)),
                 };
                 commit::logged("COMMIT", committed)
             }
             Request::CommitAll { first, count } => {
-                let committed = self.commit_all(selector, first, count, part);
+                let committed = commit::commit_all(self, selector, first, count, part);
                 commit::logged("COMMIT", committed)
             }
             Request::VectorCommit(commit) => {
                 let core = self.device.vector(selector)?;
-                self.vector_commit(&core, view(), commit)
+                vector::commit(self, &core, view(), commit)
             }
             Request::QueryCommandBuffer => {
                 self.device.vector(selector).map(|_| Reply::CommandBuffer)
             }
-            Request::EventCommit { queue, format } => match self.core_after_commands(selector) {
-                Ok(core) => commit::logged("EVENT_COMMIT", self.event_commit(&core, queue, format)),
-                Err(_) if format.vector_knows_events() && self.is_vector(selector) => {
-                    Err(Error::NotSupported)
+            Request::EventCommit { queue, format } => {
+                match unnamed::core_after_commands(self, selector) {
+                    Ok(core) => commit::logged(
+                        "EVENT_COMMIT",
+                        queue::event_commit(self, &core, queue, format),
+                    ),
+                    Err(_) if format.vector_knows_events() && self.is_vector(selector) => {
+                        Err(Error::NotSupported)
+                    }
+                    Err(error) => Err(error),
                 }
-                Err(error) => Err(error),
-            },
-            Request::Stall { is_limited } => self
-                .stall(&*self.core_after_commands(selector)?, is_limited)
-                .map(done),
+            }
+            Request::Stall { is_limited } => contexts::stall(
+                self,
+                &*unnamed::core_after_commands(self, selector)?,
+                is_limited,
+            )
+            .map(done),
             Request::SetTimeout { milliseconds } => {
                 let timeout = milliseconds.min(GPU_TIMEOUT);
                 self.stall_timeout.store(timeout, Relaxed);
                 Ok(Reply::Nothing)
             }
-            Request::Reset { succeeds } => self.reset(selector, succeeds).map(done),
+            Request::Reset { succeeds } => contexts::reset(self, selector, succeeds).map(done),
             Request::GpuStuck => {
-                self.report_stuck(selector);
+                contexts::report_stuck(self, selector);
                 Ok(Reply::Nothing)
             }
             Request::Ignored => Ok(Reply::Nothing),

@@ -18,8 +18,18 @@ use super::{
     changes::Change,
     commit::mistake,
     handles::Detached,
-    import::Mapped,
-    node::Claimed,
+    import::{
+        self,
+        Mapped, //
+    },
+    node::{
+        self,
+        Claimed, //
+    },
+    shared,
+    shared_signals,
+    signal,
+    submission,
     tables::Tables,
     user_views::Viewed,
     Core,
@@ -66,20 +76,18 @@ pub(super) struct Queue<'a> {
     writes: Option<u64>,
 }
 
-impl Process {
-    /// Whether a SIGNAL record with process `number` means this process's signals: `number` is this
-    /// process or the caller, or no client. The C drivers ignore the number, and a library may
-    /// still use the one from before a fork. Only the low 32 bits count.
-    #[inline(always)]
-    fn is_named(&self, number: u64) -> bool {
-        // CAST: the low half, a process id.
-        let number = number as i32;
-        // A process that shares the memory map may use its own number.
-        number == self.id()
-            || number == 0
-            || !self.clients.has(number)
-            || number == kernel::current!().group_leader().pid()
-    }
+/// Whether a SIGNAL record with process `number` means this process's signals: `number` is this
+/// process or the caller, or no client. The C drivers ignore the number, and a library may
+/// still use the one from before a fork. Only the low 32 bits count.
+#[inline(always)]
+fn is_named(process: &Process, number: u64) -> bool {
+    // CAST: the low half, a process id.
+    let number = number as i32;
+    // A process that shares the memory map may use its own number.
+    number == process.id()
+        || number == 0
+        || !process.clients.has(number)
+        || number == kernel::current!().group_leader().pid()
 }
 
 impl<'a> Queue<'a> {
@@ -173,16 +181,18 @@ impl<'a> Queue<'a> {
             Record::Signal {
                 id,
                 process: target,
-            } if process.is_named(target) || process.shares_signals() => match process.signal(id) {
-                Ok(signal) => Action::Signal(signal),
-                Err(_) => {
-                    debug_client!(
-                        in Event,
-                        "a SIGNAL record is left out: {id:#x} is no signal of the process's"
-                    );
-                    return Ok(());
+            } if is_named(process, target) || shared_signals::shares_signals(process) => {
+                match signal::find(process, id) {
+                    Ok(signal) => Action::Signal(signal),
+                    Err(_) => {
+                        debug_client!(
+                            in Event,
+                            "a SIGNAL record is left out: {id:#x} is no signal of the process's"
+                        );
+                        return Ok(());
+                    }
                 }
-            },
+            }
             Record::Signal { id, process } => {
                 debug_client!(
                         in Event,
@@ -206,7 +216,7 @@ impl<'a> Queue<'a> {
                 counter,
                 signal,
             } => {
-                let until = (self.counter(wanted)?, process.signal(signal).ok());
+                let until = (self.counter(wanted)?, signal::find(process, signal).ok());
                 let counter = self.counter(counter)?;
                 self.count(Count {
                     counter,
@@ -215,10 +225,10 @@ impl<'a> Queue<'a> {
                 })?
             }
             Record::FreeNode { node } => {
-                let owner = process.owner_of(node);
+                let owner = shared::owner_of(process, node);
                 // Allocate first, because nothing may fail after a claim.
                 let change = Change::free(&owner, node)?;
-                let Ok(claimed) = owner.claim_node(node, false) else {
+                let Ok(claimed) = node::claim(&owner, node, false) else {
                     debug_client!(
                         in Event,
                         "a FREE_VIDEO_MEMORY record is left out: there is no node {node:#x}"
@@ -259,7 +269,7 @@ impl<'a> Queue<'a> {
                 let node = match detached.get() {
                     Mapped::Memory(_) | Mapped::Common => None,
                     Mapped::Node(handle, node) => {
-                        process.has_node(*handle, node).then_some(*handle)
+                        import::has_node(process, *handle, node).then_some(*handle)
                     }
                 };
                 self.claim(Claim::UserMemory(detached))?;
@@ -427,7 +437,7 @@ impl<'a> Queue<'a> {
             match claim {
                 // As in the C driver, the view ends now, and the memory when the event fires.
                 Claim::Buffer(detached) => {
-                    self.process.end_view_here(detached.get().shown());
+                    node::end_view_here(self.process, detached.get().shown());
                     let mut tables = self.process.tables();
                     let view = Viewed::Buffer(detached.handle());
                     tables.user_views.remove(detached.get().user, view);
@@ -477,37 +487,39 @@ impl Queue<'_> {
                 Claim::UserMemory(detached) => {
                     self.process.tables().user_memory.put_back(detached);
                 }
-                Claim::Node(owner, node, claimed) => owner.unclaim_node(node, &claimed),
+                Claim::Node(owner, node, claimed) => node::unclaim(&owner, node, &claimed),
             }
         }
     }
 }
 
-impl Process {
-    /// EVENT_COMMIT: runs the records after all jobs in the ring.
-    pub(super) fn event_commit(
-        self: &Arc<Self>,
-        core: &Core,
-        queue: u64,
-        format: Format,
-    ) -> Result<Reply<'_>> {
-        let first = queue;
-        let mut queue = Queue::empty(self, core.ring().empty_payload());
-        queue.read(first, format)?;
-        if queue.is_empty() {
-            return Ok(Reply::Nothing);
-        }
-        let reply = self.submit(core, None, &mut queue)?.into();
-        queue.submitted();
-        Ok(reply)
+/// EVENT_COMMIT: runs the records after all jobs in the ring.
+pub(super) fn event_commit(
+    process: &Arc<Process>,
+    core: &Core,
+    queue: u64,
+    format: Format,
+) -> Result<Reply<'static>> {
+    let first = queue;
+    let mut queue = Queue::empty(process, core.ring().empty_payload());
+    queue.read(first, format)?;
+    if queue.is_empty() {
+        return Ok(Reply::Nothing);
     }
+    let reply = submission::submit(process, core, None, &mut queue)?.into();
+    queue.submitted();
+    Ok(reply)
+}
 
-    /// Runs one record after all jobs in the ring.
-    pub(super) fn queue_record(self: &Arc<Self>, core: &Core, record: Record) -> Result<Reply<'_>> {
-        let mut queue = Queue::empty(self, core.ring().empty_payload());
-        queue.add(record)?;
-        let reply = self.submit(core, None, &mut queue)?.into();
-        queue.submitted();
-        Ok(reply)
-    }
+/// Runs one record after all jobs in the ring.
+pub(super) fn queue_record(
+    process: &Arc<Process>,
+    core: &Core,
+    record: Record,
+) -> Result<Reply<'static>> {
+    let mut queue = Queue::empty(process, core.ring().empty_payload());
+    queue.add(record)?;
+    let reply = submission::submit(process, core, None, &mut queue)?.into();
+    queue.submitted();
+    Ok(reply)
 }

@@ -235,162 +235,171 @@ fn left(milliseconds: u32, since: u64, now: u64) -> u32 {
     Delta::from_nanos(left as i64).as_millis() as u32
 }
 
-impl Process {
-    /// Calls `wait` with the time left of a timeout of `milliseconds`, which includes earlier
-    /// restarts of the ioctl. The timeout restarts when `progress` returns another value.
-    #[inline]
-    pub(super) fn limited<T>(
-        &self,
-        (trace, what): (WaitFor, Limited),
-        milliseconds: u32,
-        progress: impl Fn() -> u64,
-        wait: impl FnOnce(u32) -> Result<T>,
-    ) -> Result<T> {
-        self.limited_for(0, (trace, what), milliseconds, progress, |left, _| {
-            wait(left)
-        })
-    }
+/// Calls `wait` with the time left of a timeout of `milliseconds`, which includes earlier
+/// restarts of the ioctl. The timeout restarts when `progress` returns another value.
+#[inline]
+pub(super) fn limited<T>(
+    process: &Process,
+    (trace, what): (WaitFor, Limited),
+    milliseconds: u32,
+    progress: impl Fn() -> u64,
+    wait: impl FnOnce(u32) -> Result<T>,
+) -> Result<T> {
+    limited_for(
+        process,
+        0,
+        (trace, what),
+        milliseconds,
+        progress,
+        |left, _| wait(left),
+    )
+}
 
-    /// As [`Process::limited`], but also passes job `goal` to `wait`. A restarted call passes the
-    /// goal of the first call instead.
-    #[inline]
-    pub(super) fn limited_for<T>(
-        &self,
-        goal: u64,
-        (trace, what): (WaitFor, Limited),
-        milliseconds: u32,
-        progress: impl Fn() -> u64,
-        wait: impl FnOnce(u32, u64) -> Result<T>,
-    ) -> Result<T> {
-        let (begun, before) = (sys::jiffies(), progress());
-        let kept = self.restarts.take(thread(), what);
-        let goal = kept.as_ref().map_or(goal, |kept| kept.goal);
-        let earlier = kept
-            .filter(|kept| kept.progress == before)
-            .map(|kept| kept.since);
-        let limit = match earlier {
-            Some(since) if milliseconds != FOREVER => {
-                left(milliseconds, since, sys::monotonic_ns())
-            }
-            _ => milliseconds,
-        };
-        let outcome = waited(trace, limit, || wait(limit, goal));
-        if limit == 0 && matches!(outcome, Err(Error::Interrupted)) {
-            // No time was left at the start of this call, so this is a timeout.
-            return Err(what.over());
-        }
-        if outcome.as_ref().err() != Some(&Error::Interrupted) {
-            return outcome;
-        }
-        if milliseconds != FOREVER {
-            let after = progress();
-            let since = earlier.filter(|_| after == before);
-            let ticks = if after == before {
-                // The first jiffy may have been almost over.
-                sys::jiffies().wrapping_sub(begun).saturating_sub(1)
-            } else {
-                0
-            };
-            self.interrupted((what, goal), since, ticks, after);
-        }
-        Err(match what {
-            Limited::Progress(_) | Limited::Part(..) => Error::Interrupted,
-            _ => Error::WaitInterrupted,
-        })
+/// As [`limited`], but also passes job `goal` to `wait`. A restarted call passes the
+/// goal of the first call instead.
+#[inline]
+pub(super) fn limited_for<T>(
+    process: &Process,
+    goal: u64,
+    (trace, what): (WaitFor, Limited),
+    milliseconds: u32,
+    progress: impl Fn() -> u64,
+    wait: impl FnOnce(u32, u64) -> Result<T>,
+) -> Result<T> {
+    let (begun, before) = (sys::jiffies(), progress());
+    let kept = process.restarts.take(thread(), what);
+    let goal = kept.as_ref().map_or(goal, |kept| kept.goal);
+    let earlier = kept
+        .filter(|kept| kept.progress == before)
+        .map(|kept| kept.since);
+    let limit = match earlier {
+        Some(since) if milliseconds != FOREVER => left(milliseconds, since, sys::monotonic_ns()),
+        _ => milliseconds,
+    };
+    let outcome = waited(trace, limit, || wait(limit, goal));
+    if limit == 0 && matches!(outcome, Err(Error::Interrupted)) {
+        // No time was left at the start of this call, so this is a timeout.
+        return Err(what.over());
     }
-
-    /// Begins a call of the calling thread, with `status` in the interface. Returns whether it is a
-    /// restarted call. If so, the caller must call [`Process::end_call`].
-    #[inline]
-    pub(crate) fn begin_call(&self, status: u32) -> bool {
-        status & !COUNT == NUMBERS && self.restarts.begin(thread(), status)
+    if outcome.as_ref().err() != Some(&Error::Interrupted) {
+        return outcome;
     }
-
-    /// Ends a restarted call.
-    #[cold]
-    pub(crate) fn end_call(&self) {
-        self.restarts.end(thread());
-    }
-
-    /// Assigns a number to the calling thread's interrupted call, if its state is kept. Also
-    /// returns whether it has submitted parts, and so must not start from the beginning.
-    #[cold]
-    pub(crate) fn interrupted_call(&self) -> Option<(u32, bool)> {
-        self.restarts.number(thread())
-    }
-
-    /// How many parts of the restarted COMMIT `what` were submitted before the interruption, and
-    /// whether one has switched contexts. 0 for a new COMMIT.
-    pub(super) fn parts_done(&self, what: Limited) -> (u32, bool) {
-        let kept = self.restarts.take(thread(), what);
-        // CAST: the count was 32 bits.
-        kept.map_or((0, false), |kept| (kept.progress as u32, kept.was_switched))
-    }
-
-    /// Keeps the state of a COMMIT that was interrupted after `count` of its parts. `OutOfMemory`.
-    pub(super) fn keep_parts(&self, what: Limited, count: u32, was_switched: bool) -> Result {
-        let kept = Kept {
-            progress: count.into(),
-            was_switched,
-            ..Kept::new(thread(), what)
-        };
-        let is_kept = self.restarts.keep(kept);
-        is_kept.then_some(()).ok_or(Error::OutOfMemory)
-    }
-
-    /// Calls `request`, with `true` if it may wait until memory is reclaimed. It may do so for
-    /// [`RECLAIM_TIME`] after the first call began, including restarts of the ioctl.
-    pub(super) fn reclaiming<T>(&self, request: impl FnOnce(bool) -> Result<T>) -> Result<T> {
-        let now = sys::monotonic_ns();
-        let kept = self.restarts.take(thread(), Limited::Reclaim);
-        let since = kept.map_or(now, |kept| kept.since);
-        let outcome = request(now.saturating_sub(since) < RECLAIM_TIME);
-        if matches!(outcome, Err(Error::Interrupted)) {
-            self.restarts.keep(Kept {
-                since,
-                ..Kept::new(thread(), Limited::Reclaim)
-            });
-        }
-        outcome
-    }
-
-    /// Keeps the state of the calling thread's interrupted wait. It began at `since`, or, if that
-    /// is `None`, `ticks` jiffies ago.
-    #[cold]
-    #[inline(never)]
-    fn interrupted(
-        &self,
-        (what, goal): (Limited, u64),
-        since: Option<u64>,
-        ticks: usize,
-        progress: u64,
-    ) {
-        let is_own = self.is_callers();
-        let is_kept = match what {
-            // If another process makes the call, the restarted call does not resume this wait.
-            Limited::Progress(_) => is_own,
-            _ => sys::will_restart(),
-        };
-        if !is_kept || sys::is_killed() {
-            return;
-        }
-        let now = sys::monotonic_ns();
-        // CAST: at most 64 bits.
-        let gone = (ticks as u64).saturating_mul(TICK);
-        let process = if is_own {
-            0
+    if milliseconds != FOREVER {
+        let after = progress();
+        let since = earlier.filter(|_| after == before);
+        let ticks = if after == before {
+            // The first jiffy may have been almost over.
+            sys::jiffies().wrapping_sub(begun).saturating_sub(1)
         } else {
-            sys::process_id(kernel::current!().group_leader())
+            0
         };
-        let kept = Kept {
-            process,
-            since: since.unwrap_or(now.saturating_sub(gone)),
-            goal,
-            progress,
-            ..Kept::new(thread(), what)
-        };
-        self.restarts.keep(kept);
+        interrupted(process, (what, goal), since, ticks, after);
     }
+    Err(match what {
+        Limited::Progress(_) | Limited::Part(..) => Error::Interrupted,
+        _ => Error::WaitInterrupted,
+    })
+}
+
+/// Begins a call of the calling thread, with `status` in the interface. Returns whether it is a
+/// restarted call. If so, the caller must call [`end_call`].
+#[inline]
+pub(crate) fn begin_call(process: &Process, status: u32) -> bool {
+    status & !COUNT == NUMBERS && process.restarts.begin(thread(), status)
+}
+
+/// Ends a restarted call.
+#[cold]
+pub(crate) fn end_call(process: &Process) {
+    process.restarts.end(thread());
+}
+
+/// Assigns a number to the calling thread's interrupted call, if its state is kept. Also
+/// returns whether it has submitted parts, and so must not start from the beginning.
+#[cold]
+pub(crate) fn interrupted_call(process: &Process) -> Option<(u32, bool)> {
+    process.restarts.number(thread())
+}
+
+/// How many parts of the restarted COMMIT `what` were submitted before the interruption, and
+/// whether one has switched contexts. 0 for a new COMMIT.
+pub(super) fn parts_done(process: &Process, what: Limited) -> (u32, bool) {
+    let kept = process.restarts.take(thread(), what);
+    // CAST: the count was 32 bits.
+    kept.map_or((0, false), |kept| (kept.progress as u32, kept.was_switched))
+}
+
+/// Keeps the state of a COMMIT that was interrupted after `count` of its parts. `OutOfMemory`.
+pub(super) fn keep_parts(
+    process: &Process,
+    what: Limited,
+    count: u32,
+    was_switched: bool,
+) -> Result {
+    let kept = Kept {
+        progress: count.into(),
+        was_switched,
+        ..Kept::new(thread(), what)
+    };
+    let is_kept = process.restarts.keep(kept);
+    is_kept.then_some(()).ok_or(Error::OutOfMemory)
+}
+
+/// Calls `request`, with `true` if it may wait until memory is reclaimed. It may do so for
+/// [`RECLAIM_TIME`] after the first call began, including restarts of the ioctl.
+pub(super) fn reclaiming<T>(
+    process: &Process,
+    request: impl FnOnce(bool) -> Result<T>,
+) -> Result<T> {
+    let now = sys::monotonic_ns();
+    let kept = process.restarts.take(thread(), Limited::Reclaim);
+    let since = kept.map_or(now, |kept| kept.since);
+    let outcome = request(now.saturating_sub(since) < RECLAIM_TIME);
+    if matches!(outcome, Err(Error::Interrupted)) {
+        process.restarts.keep(Kept {
+            since,
+            ..Kept::new(thread(), Limited::Reclaim)
+        });
+    }
+    outcome
+}
+
+/// Keeps the state of the calling thread's interrupted wait. It began at `since`, or, if that
+/// is `None`, `ticks` jiffies ago.
+#[cold]
+#[inline(never)]
+fn interrupted(
+    process: &Process,
+    (what, goal): (Limited, u64),
+    since: Option<u64>,
+    ticks: usize,
+    progress: u64,
+) {
+    let is_own = process.is_callers();
+    let is_kept = match what {
+        // If another process makes the call, the restarted call does not resume this wait.
+        Limited::Progress(_) => is_own,
+        _ => sys::will_restart(),
+    };
+    if !is_kept || sys::is_killed() {
+        return;
+    }
+    let now = sys::monotonic_ns();
+    // CAST: at most 64 bits.
+    let gone = (ticks as u64).saturating_mul(TICK);
+    let caller = if is_own {
+        0
+    } else {
+        sys::process_id(kernel::current!().group_leader())
+    };
+    let kept = Kept {
+        process: caller,
+        since: since.unwrap_or(now.saturating_sub(gone)),
+        goal,
+        progress,
+        ..Kept::new(thread(), what)
+    };
+    process.restarts.keep(kept);
 }
 
 #[kernel::macros::kunit_tests(galcore_restarts)]

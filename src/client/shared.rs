@@ -82,85 +82,85 @@ impl Process {
         let is_shared = self.device.parameters().shared_nodes;
         is_shared.then(|| self.clients.shared_nodes())
     }
+}
 
-    /// Adds `entry` to the table, under a handle of the table or the registry. Returns the handle.
-    pub(super) fn insert_node(self: &Arc<Self>, mut entry: NodeEntry) -> Result<u32> {
-        if entry.node.wrapped().is_some() {
-            entry.back = Some(Change::give_back_node(self, entry.node.clone())?);
-        }
-        let Some(registry) = self.registry() else {
-            return self.tables().insert_node(None, entry);
-        };
-        let handle = registry.reserve()?;
-        let shared = Shared {
-            node: entry.node.clone(),
-            owner: self.clone(),
-        };
-        let inserted = self.tables().insert_node(Some(handle), entry);
-        match inserted {
-            Ok(_) => registry.publish(handle, shared),
-            Err(_) => registry.remove(handle),
-        }
-        inserted
+/// Adds `entry` to the table, under a handle of the table or the registry. Returns the handle.
+pub(super) fn insert(process: &Arc<Process>, mut entry: NodeEntry) -> Result<u32> {
+    if entry.node.wrapped().is_some() {
+        entry.back = Some(Change::give_back_node(process, entry.node.clone())?);
     }
-
-    /// If nodes are shared and `handle` is another process's, adds the node to the table. A caller
-    /// that does not lock the node must call [`Process::end_if_over`] next.
-    pub(super) fn import(&self, handle: u32) -> Result {
-        let Some(registry) = self.registry() else {
-            return Ok(());
-        };
-        if self.tables().nodes.get(handle).is_some() {
-            return Ok(());
-        }
-        let Some(node) = registry.node(handle) else {
-            return Ok(());
-        };
-        let entry = NodeEntry::new(ClientMemory::new(node, self)?, Origin::Shared);
-        let inserted = self.tables().insert_node(Some(handle), entry);
-        match inserted {
-            // Another thread was faster.
-            Ok(_) | Err(Error::InvalidData) => Ok(()),
-            Err(error) => Err(error),
-        }
+    let Some(registry) = process.registry() else {
+        return process.tables().insert_node(None, entry);
+    };
+    let handle = registry.reserve()?;
+    let shared = Shared {
+        node: entry.node.clone(),
+        owner: process.clone(),
+    };
+    let inserted = process.tables().insert_node(Some(handle), entry);
+    match inserted {
+        Ok(_) => registry.publish(handle, shared),
+        Err(_) => registry.remove(handle),
     }
+    inserted
+}
 
-    /// The process whose entry a FREE of `handle` ends.
-    pub(super) fn owner_of(self: &Arc<Self>, handle: u32) -> Arc<Self> {
-        let Some(registry) = self.registry() else {
-            return self.clone();
-        };
-        registry.owner(handle).unwrap_or_else(|| self.clone())
+/// If nodes are shared and `handle` is another process's, adds the node to the table. A caller
+/// that does not lock the node must call [`node::end_if_over`](super::node::end_if_over) next.
+pub(super) fn import(process: &Process, handle: u32) -> Result {
+    let Some(registry) = process.registry() else {
+        return Ok(());
+    };
+    if process.tables().nodes.get(handle).is_some() {
+        return Ok(());
     }
-
-    /// Removes a freed node from the registry.
-    pub(super) fn unshare(&self, handle: u32) {
-        if let Some(registry) = self.registry() {
-            registry.remove(handle);
-        }
+    let Some(node) = registry.node(handle) else {
+        return Ok(());
+    };
+    let entry = NodeEntry::new(ClientMemory::new(node, process)?, Origin::Shared);
+    let inserted = process.tables().insert_node(Some(handle), entry);
+    match inserted {
+        // Another thread was faster.
+        Ok(_) | Err(Error::InvalidData) => Ok(()),
+        Err(error) => Err(error),
     }
+}
 
-    /// Removes all nodes of the process from the registry.
-    pub(super) fn unshare_all(&self) {
-        let Some(registry) = self.registry() else {
-            return;
+/// The process whose entry a FREE of `handle` ends.
+pub(super) fn owner_of(process: &Arc<Process>, handle: u32) -> Arc<Process> {
+    let Some(registry) = process.registry() else {
+        return process.clone();
+    };
+    registry.owner(handle).unwrap_or_else(|| process.clone())
+}
+
+/// Removes a freed node from the registry.
+pub(super) fn unshare(process: &Process, handle: u32) {
+    if let Some(registry) = process.registry() {
+        registry.remove(handle);
+    }
+}
+
+/// Removes all nodes of the process from the registry.
+pub(super) fn unshare_all(process: &Process) {
+    let Some(registry) = process.registry() else {
+        return;
+    };
+    let mut next = 0;
+    // Bounded: the handles increase.
+    loop {
+        let found = {
+            let tables = process.tables();
+            tables.nodes.first_from(next, |entry| entry.origin)
         };
-        let mut next = 0;
-        // Bounded: the handles increase.
-        loop {
-            let found = {
-                let tables = self.tables();
-                tables.nodes.first_from(next, |entry| entry.origin)
-            };
-            match found {
-                Some((handle, origin)) => {
-                    if origin != Origin::Shared {
-                        registry.remove(handle);
-                    }
-                    next = handle + 1;
+        match found {
+            Some((handle, origin)) => {
+                if origin != Origin::Shared {
+                    registry.remove(handle);
                 }
-                None => break,
+                next = handle + 1;
             }
+            None => break,
         }
     }
 }

@@ -112,91 +112,92 @@ impl Piece {
     }
 }
 
-impl Process {
-    /// Runs a sub-command. `InvalidArgument`: no such sub-command, or no bytes. `OutOfResources`:
-    /// too many bytes or buffers. `NotFound`: the process does not have this buffer; for MAP, there
-    /// is no such buffer.
-    pub(super) fn shared_buffer(&self, command: SharedBuffer) -> Result<Reply<'_>> {
-        match command {
-            SharedBuffer::Create { bytes: 0 } => Err(Error::InvalidArgument),
-            SharedBuffer::Create { bytes } => {
-                // CAST: 32 bits into at least 32.
-                if bytes as usize > MAX_BYTES {
-                    return Err(Error::OutOfResources);
+/// Runs a sub-command. `InvalidArgument`: no such sub-command, or no bytes. `OutOfResources`:
+/// too many bytes or buffers. `NotFound`: the process does not have this buffer; for MAP, there
+/// is no such buffer.
+pub(super) fn run(process: &Process, command: SharedBuffer) -> Result<Reply<'_>> {
+    match command {
+        SharedBuffer::Create { bytes: 0 } => Err(Error::InvalidArgument),
+        SharedBuffer::Create { bytes } => {
+            // CAST: 32 bits into at least 32.
+            if bytes as usize > MAX_BYTES {
+                return Err(Error::OutOfResources);
+            }
+            let piece = Piece::new(bytes as usize)?;
+            let name = Name::new(process.clients.shared_buffers(), piece.clone())?;
+            let id = name.number();
+            keep_piece(process, name, piece)?;
+            Ok(Reply::SharedBuffer { id })
+        }
+        SharedBuffer::Map { id } => {
+            let (name, piece) = Name::hold(
+                process.clients.users(),
+                process.clients.shared_buffers(),
+                id,
+            )?;
+            keep_piece(process, name, piece)?;
+            Ok(Reply::Nothing)
+        }
+        SharedBuffer::Destroy { id } => {
+            let over = {
+                let mut tables = process.tables();
+                let at = tables.place_of_piece(id).ok_or(Error::NotFound)?;
+                let entry = &mut tables.pieces[at];
+                entry.references -= 1;
+                match entry.references {
+                    0 => tables.pieces.remove(at).ok(),
+                    _ => None,
                 }
-                let piece = Piece::new(bytes as usize)?;
-                let name = Name::new(self.clients.shared_buffers(), piece.clone())?;
-                let id = name.number();
-                self.keep_piece(name, piece)?;
-                Ok(Reply::SharedBuffer { id })
-            }
-            SharedBuffer::Map { id } => {
-                let (name, piece) =
-                    Name::hold(self.clients.users(), self.clients.shared_buffers(), id)?;
-                self.keep_piece(name, piece)?;
-                Ok(Reply::Nothing)
-            }
-            SharedBuffer::Destroy { id } => {
-                let over = {
-                    let mut tables = self.tables();
-                    let at = tables.place_of_piece(id).ok_or(Error::NotFound)?;
-                    let entry = &mut tables.pieces[at];
-                    entry.references -= 1;
-                    match entry.references {
-                        0 => tables.pieces.remove(at).ok(),
-                        _ => None,
-                    }
-                };
-                drop(over);
-                Ok(Reply::Nothing)
-            }
-            SharedBuffer::Write { id, user, bytes } => {
-                self.piece(id)?.write(user, bytes)?;
-                Ok(Reply::Nothing)
-            }
-            SharedBuffer::Read { id, user, bytes } => {
-                let bytes = self.piece(id)?.read(user, bytes)?;
-                Ok(Reply::Copied { bytes })
-            }
-            SharedBuffer::Unknown => Err(Error::InvalidArgument),
+            };
+            drop(over);
+            Ok(Reply::Nothing)
         }
-    }
-
-    /// Adds a reference of the process to a buffer.
-    fn keep_piece(&self, name: Name<Piece>, piece: Arc<Piece>) -> Result {
-        let mut tables = self.tables();
-        if let Some(at) = tables.place_of_piece(name.number()) {
-            let entry = &mut tables.pieces[at];
-            let references = entry.references.checked_add(1);
-            entry.references = references.ok_or(Error::OutOfResources)?;
-            return Ok(());
+        SharedBuffer::Write { id, user, bytes } => {
+            piece(process, id)?.write(user, bytes)?;
+            Ok(Reply::Nothing)
         }
-        if tables.pieces.len() >= LIMIT {
-            return Err(Error::OutOfResources);
+        SharedBuffer::Read { id, user, bytes } => {
+            let bytes = piece(process, id)?.read(user, bytes)?;
+            Ok(Reply::Copied { bytes })
         }
-        // Reserve first: on failure the buffer must not be dropped under the lock.
-        tables.pieces.reserve(1, crate::sys::GFP_CLIENT)?;
-        let entry = PieceEntry {
-            name,
-            piece,
-            references: 1,
-        };
-        tables.pieces.push(entry, crate::sys::GFP_CLIENT)?;
-        Ok(())
+        SharedBuffer::Unknown => Err(Error::InvalidArgument),
     }
+}
 
-    /// A buffer of the process and its name, for a caller that keeps both. `NotFound`: the process
-    /// does not have it.
-    pub(super) fn hold_piece(&self, id: u32) -> Result<(Name<Piece>, Arc<Piece>)> {
-        self.piece(id)?;
-        Name::hold_own(self.clients.shared_buffers(), id)
+/// Adds a reference of the process to a buffer.
+fn keep_piece(process: &Process, name: Name<Piece>, piece: Arc<Piece>) -> Result {
+    let mut tables = process.tables();
+    if let Some(at) = tables.place_of_piece(name.number()) {
+        let entry = &mut tables.pieces[at];
+        let references = entry.references.checked_add(1);
+        entry.references = references.ok_or(Error::OutOfResources)?;
+        return Ok(());
     }
+    if tables.pieces.len() >= LIMIT {
+        return Err(Error::OutOfResources);
+    }
+    // Reserve first: on failure the buffer must not be dropped under the lock.
+    tables.pieces.reserve(1, crate::sys::GFP_CLIENT)?;
+    let entry = PieceEntry {
+        name,
+        piece,
+        references: 1,
+    };
+    tables.pieces.push(entry, crate::sys::GFP_CLIENT)?;
+    Ok(())
+}
 
-    fn piece(&self, id: u32) -> Result<Arc<Piece>> {
-        let tables = self.tables();
-        let at = tables.place_of_piece(id).ok_or(Error::NotFound)?;
-        Ok(tables.pieces[at].piece.clone())
-    }
+/// A buffer of the process and its name, for a caller that keeps both. `NotFound`: the process
+/// does not have it.
+pub(super) fn hold_piece(process: &Process, id: u32) -> Result<(Name<Piece>, Arc<Piece>)> {
+    piece(process, id)?;
+    Name::hold_own(process.clients.shared_buffers(), id)
+}
+
+fn piece(process: &Process, id: u32) -> Result<Arc<Piece>> {
+    let tables = process.tables();
+    let at = tables.place_of_piece(id).ok_or(Error::NotFound)?;
+    Ok(tables.pieces[at].piece.clone())
 }
 
 impl crate::client::tables::Tables {

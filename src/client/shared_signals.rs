@@ -80,112 +80,110 @@ impl SharedSignals {
     }
 }
 
-impl Process {
-    /// The registry, if signals are shared.
-    fn signal_registry(&self) -> Option<&SharedSignals> {
-        self.shares_signals().then(|| self.clients.shared_signals())
-    }
+/// The registry, if signals are shared.
+fn registry(process: &Process) -> Option<&SharedSignals> {
+    shares_signals(process).then(|| process.clients.shared_signals())
+}
 
-    /// Another process's signal, if signals are shared. `NotFound`: no such signal.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn others_signal(&self, id: u32) -> Result<Arc<Signal>> {
-        let registry = self.signal_registry().ok_or(Error::NotFound)?;
-        registry.find(id).ok_or(Error::NotFound)
-    }
+/// Another process's signal, if signals are shared. `NotFound`: no such signal.
+#[cold]
+#[inline(never)]
+pub(super) fn of_others(process: &Process, id: u32) -> Result<Arc<Signal>> {
+    let registry = registry(process).ok_or(Error::NotFound)?;
+    registry.find(id).ok_or(Error::NotFound)
+}
 
-    /// Whether a number can name another process's signal.
-    pub(super) fn shares_signals(&self) -> bool {
-        self.device.parameters().shared_signals
-    }
+/// Whether a number can name another process's signal.
+pub(super) fn shares_signals(process: &Process) -> bool {
+    process.device.parameters().shared_signals
+}
 
-    /// Adds a new signal to the table, under a number of the table or the registry. Returns the
-    /// number.
-    #[inline]
-    pub(super) fn insert_signal(&self, signal: Arc<Signal>) -> Result<u32> {
-        match self.signal_registry() {
-            None => self.tables().signals.insert(SignalEntry::new(signal)),
-            Some(registry) => self.insert_shared_signal(registry, signal),
+/// Adds a new signal to the table, under a number of the table or the registry. Returns the
+/// number.
+#[inline]
+pub(super) fn insert(process: &Process, signal: Arc<Signal>) -> Result<u32> {
+    match registry(process) {
+        None => process.tables().signals.insert(SignalEntry::new(signal)),
+        Some(registry) => insert_shared(process, registry, signal),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn insert_shared(process: &Process, registry: &SharedSignals, signal: Arc<Signal>) -> Result<u32> {
+    let entry = SignalEntry::new(signal.clone());
+    let id = registry.publish(signal)?;
+    let inserted = {
+        let mut tables = process.tables();
+        match tables.signals.len() {
+            0..MAX_SIGNALS => tables.signals.insert_at(id, entry),
+            // Leave numbers in the registry for other processes.
+            _ => Err(Error::OutOfResources),
+        }
+    };
+    match inserted {
+        Ok(()) => Ok(id),
+        Err(error) => {
+            registry.leave(id);
+            Err(error)
         }
     }
+}
 
-    #[cold]
-    #[inline(never)]
-    fn insert_shared_signal(&self, registry: &SharedSignals, signal: Arc<Signal>) -> Result<u32> {
-        let entry = SignalEntry::new(signal.clone());
-        let id = registry.publish(signal)?;
-        let inserted = {
-            let mut tables = self.tables();
-            match tables.signals.len() {
-                0..MAX_SIGNALS => tables.signals.insert_at(id, entry),
-                // Leave numbers in the registry for other processes.
-                _ => Err(Error::OutOfResources),
-            }
-        };
-        match inserted {
-            Ok(()) => Ok(id),
-            Err(error) => {
-                registry.leave(id);
-                Err(error)
-            }
-        }
-    }
-
-    /// MAP (USER_SIGNAL) of another process's signal, if signals are shared. `NotFound`: no such
-    /// signal.
-    pub(super) fn join_signal(&self, id: u32) -> Result {
-        let registry = self.signal_registry().ok_or(Error::NotFound)?;
-        let signal = registry.join(id).ok_or(Error::NotFound)?;
-        let entry = SignalEntry::new(signal);
-        let inserted = {
-            let mut tables = self.tables();
-            match tables.signals.insert_at(id, entry) {
-                // Another thread was faster: add a reference to its entry.
-                Err(Error::InvalidData) => match tables.signals.get_mut(id) {
-                    Some(entry) => Err(entry.map_again().err()),
-                    None => Err(Some(Error::NotFound)),
-                },
-                Err(error) => Err(Some(error)),
-                Ok(()) => Ok(()),
-            }
-        };
-        match inserted {
+/// MAP (USER_SIGNAL) of another process's signal, if signals are shared. `NotFound`: no such
+/// signal.
+pub(super) fn join(process: &Process, id: u32) -> Result {
+    let registry = registry(process).ok_or(Error::NotFound)?;
+    let signal = registry.join(id).ok_or(Error::NotFound)?;
+    let entry = SignalEntry::new(signal);
+    let inserted = {
+        let mut tables = process.tables();
+        match tables.signals.insert_at(id, entry) {
+            // Another thread was faster: add a reference to its entry.
+            Err(Error::InvalidData) => match tables.signals.get_mut(id) {
+                Some(entry) => Err(entry.map_again().err()),
+                None => Err(Some(Error::NotFound)),
+            },
+            Err(error) => Err(Some(error)),
             Ok(()) => Ok(()),
-            Err(error) => {
-                registry.leave(id);
-                error.map_or(Ok(()), Err)
-            }
+        }
+    };
+    match inserted {
+        Ok(()) => Ok(()),
+        Err(error) => {
+            registry.leave(id);
+            error.map_or(Ok(()), Err)
         }
     }
+}
 
-    /// The process's table has lost a signal. Ends the signal, or, if signals are shared, only the
-    /// process's part in it.
-    #[inline]
-    pub(super) fn signal_has_left(&self, id: u32, entry: &SignalEntry) {
-        match self.signal_registry() {
-            None => entry.signal.end(),
-            Some(registry) => registry.leave(id),
-        }
+/// The process's table has lost a signal. Ends the signal, or, if signals are shared, only the
+/// process's part in it.
+#[inline]
+pub(super) fn has_left(process: &Process, id: u32, entry: &SignalEntry) {
+    match registry(process) {
+        None => entry.signal.end(),
+        Some(registry) => registry.leave(id),
     }
+}
 
-    /// Removes an ending process from all of its signals, if signals are shared.
-    pub(super) fn unshare_signals(&self) {
-        if self.signal_registry().is_none() {
-            return;
-        }
-        // Bounded: an ending process adds no signals.
-        loop {
-            let (id, entry) = {
-                let mut tables = self.tables();
-                let Some((id, ())) = tables.signals.first_from(0, |_| ()) else {
-                    break;
-                };
-                (id, tables.signals.remove(id))
+/// Removes an ending process from all of its signals, if signals are shared.
+pub(super) fn unshare(process: &Process) {
+    if registry(process).is_none() {
+        return;
+    }
+    // Bounded: an ending process adds no signals.
+    loop {
+        let (id, entry) = {
+            let mut tables = process.tables();
+            let Some((id, ())) = tables.signals.first_from(0, |_| ()) else {
+                break;
             };
-            match entry {
-                Some(entry) => self.signal_has_left(id, &entry),
-                None => break,
-            }
+            (id, tables.signals.remove(id))
+        };
+        match entry {
+            Some(entry) => has_left(process, id, &entry),
+            None => break,
         }
     }
 }

@@ -7,7 +7,12 @@
 //! The C driver wakes only one waiter of a manual-reset signal.
 
 use super::{
-    restarts::Limited,
+    changes,
+    restarts::{
+        self,
+        Limited, //
+    },
+    shared_signals,
     usage::{
         OneFence,
         Usage, //
@@ -274,79 +279,77 @@ impl SignalEntry {
     }
 }
 
-impl Process {
-    /// CREATE_NATIVE_FENCE: a fence that is signaled when the signal is set. Errors: as
-    /// [`Signal::fence_file`]; `InvalidArgument`: signals are Unix signals.
-    pub(super) fn create_fence(&self, signal: u32) -> Result<Reply<'_>> {
-        if self.device.parameters().linux_signal {
-            return Err(Error::InvalidArgument);
-        }
-        let signal = self.signal(signal)?;
-        signal.fence_file(&self.usage).map(Reply::File)
+/// CREATE_NATIVE_FENCE: a fence that is signaled when the signal is set. Errors: as
+/// [`Signal::fence_file`]; `InvalidArgument`: signals are Unix signals.
+pub(super) fn create_fence(process: &Process, signal: u32) -> Result<Reply<'_>> {
+    if process.device.parameters().linux_signal {
+        return Err(Error::InvalidArgument);
     }
+    let signal = find(process, signal)?;
+    signal.fence_file(&process.usage).map(Reply::File)
+}
 
-    pub(super) fn signal(&self, id: u32) -> Result<Arc<Signal>> {
-        let own = {
-            let tables = self.tables();
-            tables.signals.get(id).map(|entry| entry.signal.clone())
-        };
-        match own {
-            Some(signal) => Ok(signal),
-            None => self.others_signal(id),
-        }
+pub(super) fn find(process: &Process, id: u32) -> Result<Arc<Signal>> {
+    let own = {
+        let tables = process.tables();
+        tables.signals.get(id).map(|entry| entry.signal.clone())
+    };
+    match own {
+        Some(signal) => Ok(signal),
+        None => shared_signals::of_others(process, id),
     }
+}
 
-    pub(super) fn user_signal(&self, command: UserSignal) -> Result<Reply<'_>> {
-        if self.device.parameters().linux_signal {
-            return Err(Error::InvalidArgument);
+pub(super) fn run(process: &Process, command: UserSignal) -> Result<Reply<'_>> {
+    if process.device.parameters().linux_signal {
+        return Err(Error::InvalidArgument);
+    }
+    match command {
+        UserSignal::Create { manual_reset } => {
+            let signal = Signal::new(manual_reset)?;
+            let id = shared_signals::insert(process, signal)?;
+            Ok(Reply::Signal { id })
         }
-        match command {
-            UserSignal::Create { manual_reset } => {
-                let signal = Signal::new(manual_reset)?;
-                let id = self.insert_signal(signal)?;
-                Ok(Reply::Signal { id })
+        UserSignal::Destroy { id } => {
+            // After a fork, the library destroys the inherited signals when the child exits.
+            let format = process.interface().map(|(choice, _)| choice.format());
+            if format.is_some_and(Format::signals_have_owners) && !process.is_callers() {
+                return Err(Error::NotFound);
             }
-            UserSignal::Destroy { id } => {
-                // After a fork, the library destroys the inherited signals when the child exits.
-                let format = self.interface().map(|(choice, _)| choice.format());
-                if format.is_some_and(Format::signals_have_owners) && !self.is_callers() {
-                    return Err(Error::NotFound);
+            let over = {
+                let mut tables = process.tables();
+                let entry = tables.signals.get_mut(id).ok_or(Error::NotFound)?;
+                entry.references -= 1;
+                match entry.references {
+                    0 => tables.signals.remove(id),
+                    _ => None,
                 }
-                let over = {
-                    let mut tables = self.tables();
-                    let entry = tables.signals.get_mut(id).ok_or(Error::NotFound)?;
-                    entry.references -= 1;
-                    match entry.references {
-                        0 => tables.signals.remove(id),
-                        _ => None,
-                    }
-                };
-                if let Some(entry) = over {
-                    self.signal_has_left(id, &entry);
-                }
-                Ok(Reply::Nothing)
+            };
+            if let Some(entry) = over {
+                shared_signals::has_left(process, id, &entry);
             }
-            UserSignal::Signal { id, state } => {
-                self.signal(id)?.signal(state);
-                Ok(Reply::Nothing)
-            }
-            UserSignal::Wait { id, milliseconds } => {
-                let signal = self.signal(id)?;
-                let what = (WaitFor::Signal(id), Limited::Signal(id, milliseconds));
-                self.limited(what, milliseconds, || 0, |left| signal.wait(left))?;
-                self.finish_returns();
-                Ok(Reply::Nothing)
-            }
-            UserSignal::Map { id } => {
-                let mapped = {
-                    let mut tables = self.tables();
-                    tables.signals.get_mut(id).map(SignalEntry::map_again)
-                };
-                mapped.unwrap_or_else(|| self.join_signal(id))?;
-                Ok(Reply::Nothing)
-            }
-            UserSignal::Unknown => Err(Error::InvalidArgument),
+            Ok(Reply::Nothing)
         }
+        UserSignal::Signal { id, state } => {
+            find(process, id)?.signal(state);
+            Ok(Reply::Nothing)
+        }
+        UserSignal::Wait { id, milliseconds } => {
+            let signal = find(process, id)?;
+            let what = (WaitFor::Signal(id), Limited::Signal(id, milliseconds));
+            restarts::limited(process, what, milliseconds, || 0, |left| signal.wait(left))?;
+            changes::finish_returns(process);
+            Ok(Reply::Nothing)
+        }
+        UserSignal::Map { id } => {
+            let mapped = {
+                let mut tables = process.tables();
+                tables.signals.get_mut(id).map(SignalEntry::map_again)
+            };
+            mapped.unwrap_or_else(|| shared_signals::join(process, id))?;
+            Ok(Reply::Nothing)
+        }
+        UserSignal::Unknown => Err(Error::InvalidArgument),
     }
 }
 

@@ -7,8 +7,13 @@
 
 use super::{
     action::Action,
-    commit::entry_pipe,
+    commit::{
+        self,
+        entry_pipe, //
+    },
+    gem,
     queue::Queue,
+    submission,
     Core,
     Process, //
 };
@@ -63,183 +68,187 @@ pub(crate) struct Stream {
     pub(crate) is_ordered: bool,
 }
 
-impl Process {
-    /// The core with etnaviv's number `pipe`. `NotSupported`: no such core. `InvalidArgument`: the
-    /// interface has no such number.
-    pub(crate) fn core_of_pipe(&self, pipe: u32) -> Result<Arc<Core>> {
-        if pipe >= MAX_PIPES {
-            return Err(Error::InvalidArgument);
+/// The core with etnaviv's number `pipe`. `NotSupported`: no such core. `InvalidArgument`: the
+/// interface has no such number.
+pub(crate) fn core_of_pipe(process: &Process, pipe: u32) -> Result<Arc<Core>> {
+    if pipe >= MAX_PIPES {
+        return Err(Error::InvalidArgument);
+    }
+    // CAST: 32 bits into at least 32.
+    let core = process.device.cores().nth(pipe as usize);
+    core.ok_or(Error::NotSupported)
+}
+
+/// GET_PARAM. `InvalidArgument`: no such parameter.
+pub(crate) fn core_parameter(process: &Process, pipe: u32, parameter: u32) -> Result<u64> {
+    let core = core_of_pipe(process, pipe)?;
+    let id = core.identity();
+    Ok(u64::from(match parameter {
+        0x01 => id.model,
+        0x02 => id.revision,
+        0x03 => id.features,
+        at @ 0x04..=0x07 => id.minor_features[at as usize - 4],
+        at @ 0x08..=0x0A => id.later_minor_features[at as usize - 8],
+        0x0B..=0x0F => 0,
+        0x10 => id.stream_count,
+        0x11 => id.register_max,
+        0x12 => id.thread_count,
+        0x13 => id.vertex_cache_size,
+        0x14 => id.shader_core_count,
+        0x15 => id.pixel_pipes,
+        0x16 => id.vertex_output_buffer_size,
+        0x17 => id.buffer_size,
+        0x18 => id.instruction_count,
+        0x19 => id.num_constants,
+        0x1A => id.free_varyings,
+        // Clients choose no addresses.
+        0x1B => return Ok(u64::MAX),
+        0x1C..=0x1E => 0,
+        _ => return Err(Error::InvalidArgument),
+    }))
+}
+
+/// As [`gem::create`], in pages of its own. The client may use the memory for tile
+/// status. So unless `by_mmu`, it is contiguous if the MMU of a core does not translate
+/// addresses of tile status.
+pub(crate) fn create_in_pages(
+    process: &Arc<Process>,
+    bytes: u64,
+    by_mmu: bool,
+) -> Result<Arc<Node>> {
+    let mut cores = process.device.cores();
+    let in_one_piece = !by_mmu && cores.any(|core| !core.identity().has_new_memory_controller());
+    match gem::create_in(process, bytes, default_pool(in_one_piece, true)) {
+        // Few objects are used for tile status: try pages that need not be contiguous.
+        Err(Error::OutOfMemory) if in_one_piece => {
+            gem::create_in(process, bytes, default_pool(false, true))
         }
-        // CAST: 32 bits into at least 32.
-        let core = self.device.cores().nth(pipe as usize);
-        core.ok_or(Error::NotSupported)
+        outcome => outcome,
     }
+}
 
-    /// GET_PARAM. `InvalidArgument`: no such parameter.
-    pub(crate) fn core_parameter(&self, pipe: u32, parameter: u32) -> Result<u64> {
-        let core = self.core_of_pipe(pipe)?;
-        let id = core.identity();
-        Ok(u64::from(match parameter {
-            0x01 => id.model,
-            0x02 => id.revision,
-            0x03 => id.features,
-            at @ 0x04..=0x07 => id.minor_features[at as usize - 4],
-            at @ 0x08..=0x0A => id.later_minor_features[at as usize - 8],
-            0x0B..=0x0F => 0,
-            0x10 => id.stream_count,
-            0x11 => id.register_max,
-            0x12 => id.thread_count,
-            0x13 => id.vertex_cache_size,
-            0x14 => id.shader_core_count,
-            0x15 => id.pixel_pipes,
-            0x16 => id.vertex_output_buffer_size,
-            0x17 => id.buffer_size,
-            0x18 => id.instruction_count,
-            0x19 => id.num_constants,
-            0x1A => id.free_varyings,
-            // Clients choose no addresses.
-            0x1B => return Ok(u64::MAX),
-            0x1C..=0x1E => 0,
-            _ => return Err(Error::InvalidArgument),
-        }))
+/// The file offset with which to map `node`. `InvalidArgument`: it cannot be mapped.
+pub(crate) fn offset_of(process: &Process, node: &Node) -> Result<u64> {
+    process.check_own()?;
+    match node.view() {
+        View::Pages(backing) => Ok(backing.file_offset()),
+        View::Pool(_) | View::Own(_) => Err(Error::InvalidArgument),
     }
+}
 
-    /// As [`Process::create_object`], in pages of its own. The client may use the memory for tile
-    /// status. So unless `by_mmu`, it is contiguous if the MMU of a core does not translate
-    /// addresses of tile status.
-    pub(crate) fn create_object_in_pages(
-        self: &Arc<Self>,
-        bytes: u64,
-        by_mmu: bool,
-    ) -> Result<Arc<Node>> {
-        let mut cores = self.device.cores();
-        let in_one_piece =
-            !by_mmu && cores.any(|core| !core.identity().has_new_memory_controller());
-        match self.create_object_in(bytes, default_pool(in_one_piece, true)) {
-            // Few objects are used for tile status: try pages that need not be contiguous.
-            Err(Error::OutOfMemory) if in_one_piece => {
-                self.create_object_in(bytes, default_pool(false, true))
-            }
-            outcome => outcome,
+/// Waits for a fence of any driver. Unix signals do not interrupt the wait, because a restarted
+/// SUBMIT would begin it anew.
+pub(crate) fn wait_for_fence(fd: i32) -> Result {
+    Ok(fence::wait(fd, FENCE_TIMEOUT, true)?)
+}
+
+/// Submits the commands `words`, then `fence`. The commands begin in pipe `entry`, and have no
+/// context. Returns the job's number. Errors: as [`commit::commit`]; also `InvalidArgument`:
+/// too many words.
+fn run_words(
+    process: &Arc<Process>,
+    core: &Core,
+    mut words: KVVec<u32>,
+    entry: u32,
+    fence: Option<Fence>,
+) -> Result<u64> {
+    submission::wait_for_hangs(process)?;
+    if words.len() > MAX_STREAM_WORDS {
+        return Err(Error::InvalidArgument);
+    }
+    let entry = entry_pipe(core, "exec_state", entry)?;
+    let mut queue = Queue::empty(process, core.ring().empty_payload());
+    let fill = |queue: &mut Queue<'_>| match fence {
+        Some(fence) => queue.events().push(Action::Fence(fence)),
+        None => Ok(()),
+    };
+    let none = (0, Format::any());
+    let (submitted, _) = commit::submit_words(
+        process,
+        core,
+        (&mut words, entry),
+        (None, None),
+        none,
+        &mut queue,
+        fill,
+    )?;
+    commit::keep_room(process, words);
+    queue.submitted();
+    Ok(submitted.job)
+}
+
+/// Submits a stream. Returns the number of its fence.
+pub(crate) fn submit_stream(process: &Arc<Process>, stream: Stream) -> Result<u32> {
+    process.check_own()?;
+    let core = &stream.core;
+    for (at, used) in stream.used.iter().enumerate() {
+        check_alive(at)?;
+        used.node.metadata().prepare()?;
+        gem::hand_over_first(process, &used.node)?;
+        if stream.is_ordered {
+            wait_for_jobs(
+                process,
+                &used.node,
+                !used.is_written,
+                FENCE_TIMEOUT,
+                Some(core.index()),
+            )?;
         }
     }
+    let number = run_words(process, core, stream.commands, stream.entry, stream.fence)?;
+    for used in &stream.used {
+        used.node
+            .metadata()
+            .note_job(core.index(), number, used.is_written);
+    }
+    // CAST: the low half.
+    Ok(number as u32)
+}
 
-    /// The file offset with which to map `node`. `InvalidArgument`: it cannot be mapped.
-    pub(crate) fn object_offset(&self, node: &Node) -> Result<u64> {
-        self.check_own()?;
-        match node.view() {
-            View::Pages(backing) => Ok(backing.file_offset()),
-            View::Pool(_) | View::Own(_) => Err(Error::InvalidArgument),
+/// Waits for the last jobs that write `node`. If `is_for_writing`, also waits for those that
+/// read it. `ChipNotReady`: they have not ended, and `milliseconds` is 0. `Timeout`.
+pub(crate) fn wait_for_object(
+    process: &Process,
+    node: &Node,
+    is_for_writing: bool,
+    milliseconds: u32,
+) -> Result {
+    wait_for_jobs(process, node, !is_for_writing, milliseconds, None)
+}
+
+/// As [`wait_for_object`], for all cores but the one at place `except`.
+fn wait_for_jobs(
+    process: &Process,
+    node: &Node,
+    writers_only: bool,
+    milliseconds: u32,
+    except: Option<usize>,
+) -> Result {
+    let others = |core: &Arc<Core>| Some(core.index()) != except;
+    for core in process.device.cores().filter(others) {
+        match node.metadata().last_job(core.index(), writers_only) {
+            0 => {}
+            number => wait_for(&core, number, milliseconds)?,
         }
     }
+    Ok(())
+}
 
-    /// Waits for a fence of any driver. Unix signals do not interrupt the wait, because a restarted
-    /// SUBMIT would begin it anew.
-    pub(crate) fn wait_for_fence(&self, fd: i32) -> Result {
-        Ok(fence::wait(fd, FENCE_TIMEOUT, true)?)
-    }
+/// Waits for all jobs of `core`, at most [`FENCE_TIMEOUT`]. Errors: as
+/// [`wait_for_object`].
+pub(crate) fn wait_for_jobs_of(core: &Core) -> Result {
+    wait_for(core, core.ring().newest(), FENCE_TIMEOUT)
+}
 
-    /// Submits the commands `words`, then `fence`. The commands begin in pipe `entry`, and have no
-    /// context. Returns the job's number. Errors: as [`Process::commit`]; also `InvalidArgument`:
-    /// too many words.
-    fn run_words(
-        self: &Arc<Self>,
-        core: &Core,
-        mut words: KVVec<u32>,
-        entry: u32,
-        fence: Option<Fence>,
-    ) -> Result<u64> {
-        self.wait_for_hangs()?;
-        if words.len() > MAX_STREAM_WORDS {
-            return Err(Error::InvalidArgument);
-        }
-        let entry = entry_pipe(core, "exec_state", entry)?;
-        let mut queue = Queue::empty(self, core.ring().empty_payload());
-        let fill = |queue: &mut Queue<'_>| match fence {
-            Some(fence) => queue.events().push(Action::Fence(fence)),
-            None => Ok(()),
-        };
-        let none = (0, Format::any());
-        let (submitted, _) = self.submit_words(
-            core,
-            (&mut words, entry),
-            (None, None),
-            none,
-            &mut queue,
-            fill,
-        )?;
-        self.keep_room(words);
-        queue.submitted();
-        Ok(submitted.job)
-    }
-
-    /// Submits a stream. Returns the number of its fence.
-    pub(crate) fn submit_stream(self: &Arc<Self>, stream: Stream) -> Result<u32> {
-        self.check_own()?;
-        let core = &stream.core;
-        for (at, used) in stream.used.iter().enumerate() {
-            check_alive(at)?;
-            used.node.metadata().prepare()?;
-            self.hand_over_first(&used.node)?;
-            if stream.is_ordered {
-                self.wait_for_jobs(
-                    &used.node,
-                    !used.is_written,
-                    FENCE_TIMEOUT,
-                    Some(core.index()),
-                )?;
-            }
-        }
-        let number = self.run_words(core, stream.commands, stream.entry, stream.fence)?;
-        for used in &stream.used {
-            used.node
-                .metadata()
-                .note_job(core.index(), number, used.is_written);
-        }
-        // CAST: the low half.
-        Ok(number as u32)
-    }
-
-    /// Waits for the last jobs that write `node`. If `is_for_writing`, also waits for those that
-    /// read it. `ChipNotReady`: they have not ended, and `milliseconds` is 0. `Timeout`.
-    pub(crate) fn wait_for_object(
-        &self,
-        node: &Node,
-        is_for_writing: bool,
-        milliseconds: u32,
-    ) -> Result {
-        self.wait_for_jobs(node, !is_for_writing, milliseconds, None)
-    }
-
-    /// As [`Process::wait_for_object`], for all cores but the one at place `except`.
-    fn wait_for_jobs(
-        &self,
-        node: &Node,
-        writers_only: bool,
-        milliseconds: u32,
-        except: Option<usize>,
-    ) -> Result {
-        let others = |core: &Arc<Core>| Some(core.index()) != except;
-        for core in self.device.cores().filter(others) {
-            match node.metadata().last_job(core.index(), writers_only) {
-                0 => {}
-                number => wait_for(&core, number, milliseconds)?,
-            }
-        }
-        Ok(())
-    }
-
-    /// Waits for all jobs of `core`, at most [`FENCE_TIMEOUT`]. Errors: as
-    /// [`Process::wait_for_object`].
-    pub(crate) fn wait_for_jobs_of(&self, core: &Core) -> Result {
-        wait_for(core, core.ring().newest(), FENCE_TIMEOUT)
-    }
-
-    /// Waits for fence `number` of a core. Errors: as [`Process::wait_for_object`].
-    pub(crate) fn wait_for_number(&self, pipe: u32, number: u32, milliseconds: u32) -> Result {
-        let core = self.core_of_pipe(pipe)?;
-        wait_for(&core, full_number(&core, number), milliseconds)
-    }
+/// Waits for fence `number` of a core. Errors: as [`wait_for_object`].
+pub(crate) fn wait_for_number(
+    process: &Process,
+    pipe: u32,
+    number: u32,
+    milliseconds: u32,
+) -> Result {
+    let core = core_of_pipe(process, pipe)?;
+    wait_for(&core, full_number(&core, number), milliseconds)
 }
 
 /// Called for object `at` of a SUBMIT. `Interrupted`: the calling thread is killed.

@@ -7,6 +7,7 @@
 
 use super::{
     client_context::OwnContext,
+    commit,
     deltas::{
         self,
         Merged, //
@@ -16,7 +17,10 @@ use super::{
         PerCore,
         Tables, //
     },
-    waits::waited,
+    waits::{
+        self,
+        waited, //
+    },
     Core,
     Events,
     Process, //
@@ -93,106 +97,104 @@ impl From<Submitted> for Reply<'_> {
     }
 }
 
-impl Process {
-    /// Submits `commands`, if there are any, and the queue to `core`. A completion page numbers the
-    /// job, and shows its end before its actions run.
-    ///
-    /// The job reserves its place in the ring under the tables' lock. So checks under this lock are
-    /// still valid then, and memory that leaves the tables later is kept until the job has ended.
-    pub(super) fn submit(
-        &self,
-        core: &Core,
-        mut commands: Option<&mut Submission<'_>>,
-        queue: &mut Queue<'_>,
-    ) -> Result<Submitted> {
-        let (ring, page) = (core.ring(), self.completion());
-        let mut turn = ring.turn(Some(self.usage.shares()));
-        if commands.is_some() {
-            queue.events().note_commands();
-        }
-        // Ends: each round waits, or another thread was faster, or a hang was charged.
-        loop {
-            let mut tables = self.tables();
-            if let Some(commands) = &mut commands {
-                // Records cannot hang a core, so only commands wait.
-                if !self.has_waited() {
-                    drop(tables);
-                    turn.leave();
-                    self.wait_for_hangs()?;
-                    continue;
-                }
-                commands.check(&tables)?;
+/// Submits `commands`, if there are any, and the queue to `core`. A completion page numbers the
+/// job, and shows its end before its actions run.
+///
+/// The job reserves its place in the ring under the tables' lock. So checks under this lock are
+/// still valid then, and memory that leaves the tables later is kept until the job has ended.
+pub(super) fn submit(
+    process: &Process,
+    core: &Core,
+    mut commands: Option<&mut Submission<'_>>,
+    queue: &mut Queue<'_>,
+) -> Result<Submitted> {
+    let (ring, page) = (core.ring(), process.completion());
+    let mut turn = ring.turn(Some(process.usage.shares()));
+    if commands.is_some() {
+        queue.events().note_commands();
+    }
+    // Ends: each round waits, or another thread was faster, or a hang was charged.
+    loop {
+        let mut tables = process.tables();
+        if let Some(commands) = &mut commands {
+            // Records cannot hang a core, so only commands wait.
+            if !has_waited(process) {
+                drop(tables);
+                turn.leave();
+                wait_for_hangs(process)?;
+                continue;
             }
-            queue.check(&tables)?;
+            commands.check(&tables)?;
+        }
+        queue.check(&tables)?;
+        if let Some(page) = page {
+            queue.events().show_on(page, core.index());
+        }
+        let stream = commands.as_ref().map(|commands| commands.stream());
+        let mut attempt = ring.reserve(stream.as_ref(), queue.events(), &mut turn);
+        if let Ok(Attempt::Reserved(place)) = &attempt {
+            process.note_job(&mut tables, core.index(), place.number());
             if let Some(page) = page {
-                queue.events().show_on(page, core.index());
+                page.count(core.index());
             }
-            let stream = commands.as_ref().map(|commands| commands.stream());
-            let mut attempt = ring.reserve(stream.as_ref(), queue.events(), &mut turn);
-            if let Ok(Attempt::Reserved(place)) = &attempt {
-                self.note_job(&mut tables, core.index(), place.number());
-                if let Some(page) = page {
-                    page.count(core.index());
-                }
-                if let Some(commands) = &commands {
-                    commands.placed(&mut tables);
-                }
-                queue.withdraw(&mut tables);
+            if let Some(commands) = &commands {
+                commands.placed(&mut tables);
             }
-            let counted = page.map(|page| page.newest(core.index()));
-            drop(tables);
-            match &mut attempt {
-                // Other submitters wait until the place is filled.
-                Ok(Attempt::Reserved(place)) => {
-                    let job = if place.loads() {
-                        let stream = commands.map(|commands| {
-                            commands.begun(place);
-                            commands.stream()
-                        });
-                        ring.fill(place, stream.as_ref())?
-                    } else {
-                        ring.fill(place, stream.as_ref())?
-                    };
-                    return Ok(Submitted { job, counted });
-                }
-                Err(error) => return Err(*error),
-                Ok(Attempt::Full) => waited(WaitFor::Place(core.index()), GPU_TIMEOUT, || {
-                    ring.wait_for_place(&mut turn)
-                })?,
-                Ok(Attempt::NotLoaded) => {
-                    turn.leave();
-                    if let Some(commands) = &mut commands {
-                        commands.load()?;
-                    }
+            queue.withdraw(&mut tables);
+        }
+        let counted = page.map(|page| page.newest(core.index()));
+        drop(tables);
+        match &mut attempt {
+            // Other submitters wait until the place is filled.
+            Ok(Attempt::Reserved(place)) => {
+                let job = if place.loads() {
+                    let stream = commands.map(|commands| {
+                        commands.begun(place);
+                        commands.stream()
+                    });
+                    ring.fill(place, stream.as_ref())?
+                } else {
+                    ring.fill(place, stream.as_ref())?
+                };
+                return Ok(Submitted { job, counted });
+            }
+            Err(error) => return Err(*error),
+            Ok(Attempt::Full) => waited(WaitFor::Place(core.index()), GPU_TIMEOUT, || {
+                ring.wait_for_place(&mut turn)
+            })?,
+            Ok(Attempt::NotLoaded) => {
+                turn.leave();
+                if let Some(commands) = &mut commands {
+                    commands.load()?;
                 }
             }
         }
     }
+}
 
-    /// If hangs were charged to the process, waits before its commands.
-    #[inline]
-    pub(super) fn wait_for_hangs(&self) -> Result {
-        self.resets.note_caller();
-        let hangs = self.clients.hangs();
-        self.resets.try_out(hangs);
-        self.resets.wait_for_hangs(hangs)
-    }
+/// If hangs were charged to the process, waits before its commands.
+#[inline]
+pub(super) fn wait_for_hangs(process: &Process) -> Result {
+    process.resets.note_caller();
+    let hangs = process.clients.hangs();
+    process.resets.try_out(hangs);
+    process.resets.wait_for_hangs(hangs)
+}
 
-    /// Whether commands may run without a wait. The caller holds the tables' lock.
-    #[inline]
-    pub(super) fn has_waited(&self) -> bool {
-        self.resets.has_waited()
-    }
+/// Whether commands may run without a wait. The caller holds the tables' lock.
+#[inline]
+pub(super) fn has_waited(process: &Process) -> bool {
+    process.resets.has_waited()
+}
 
+impl Process {
     /// Notes job `number` as the process's last one on the core at `place`.
     #[inline]
     pub(super) fn note_job(&self, tables: &mut Tables, place: usize, number: u64) {
         tables.jobs[place] = tables.jobs[place].wrapping_add(1);
         self.last_jobs[place].store(number, Relaxed);
     }
-}
 
-impl Process {
     /// The GPU addresses that the process's commands may name.
     pub(super) fn addresses<'a>(&'a self, core: &Core, tables: &'a Tables) -> Addresses<'a> {
         let parameters = self.device.parameters();
@@ -205,6 +207,56 @@ impl Process {
             scratch: core.scratch(),
         }
     }
+}
+
+/// Finds the states that hold addresses of memory that the process has freed since its last
+/// commands. Called before the new commands are noted. `own`: the new commands have a context
+/// in the client's memory. `hold`: they have this attached context.
+pub(super) fn find_stale(
+    process: &Process,
+    core: &Core,
+    tables: &Tables,
+    own: bool,
+    hold: Option<&mut Hold>,
+) -> Result<Option<KBox<[Stale; PIPES]>>> {
+    let PerCore {
+        loaded,
+        last_context,
+        ..
+    } = &tables.per_core[core.index()];
+    let mut all: [Stale; PIPES] = Default::default();
+    let addresses = process.addresses(core, tables);
+    let is_unsure = match hold.and_then(Hold::buffers) {
+        Some(buffers) if !own => buffers.has_strays(Lookup::new(addresses)),
+        // The GPU may still hold addresses from the context of earlier commands. The process
+        // may have sent these through another open file, with the other kind of context.
+        _ => {
+            let last = last_context.as_ref();
+            last.is_some_and(|last| last.may_have_strays(Lookup::new(addresses)))
+        }
+    };
+    if is_unsure || loaded.is_unsure() {
+        loaded.forget_all();
+        return Ok(None);
+    }
+    let mut lookup = Lookup::new(addresses);
+    for (pipe, stale) in [Pipe::Pipe3d, Pipe::Pipe2d].into_iter().zip(&mut all) {
+        let is_allowed = |state, value| lookup.resolve(state, value).is_some();
+        loaded.stale(pipe, is_allowed, &mut stale.states, &mut stale.held)?;
+        if !stale.states.is_empty() {
+            stale.words = core.scrub().stale(pipe, &stale.states, &core.scratch())?;
+        }
+    }
+    if all.iter().all(|stale| stale.states.is_empty()) {
+        return Ok(None);
+    }
+    let all = KBox::new(all, sys::GFP_CLIENT)?;
+    // Forget them now: the new commands, noted later, may load them again. This function must
+    // not fail after this: only a failure after `Loaded::begin` makes all states unsure.
+    for stale in all.iter() {
+        loaded.forget(&stale.states);
+    }
+    Ok(Some(all))
 }
 
 /// Checked commands on their way into the ring.
@@ -291,9 +343,7 @@ impl Submission<'_> {
         stale.for_each(|stale| kept.forget(&stale.states));
         kept.note(self.words, self.core.state_map(false), sets);
     }
-}
 
-impl Submission<'_> {
     /// The author of the commands and the core's scrub lists. `None`: addresses are not checked.
     fn author(&self) -> Option<(Author, &Scrub)> {
         if !self.process.device.parameters().check_addresses {
@@ -305,61 +355,7 @@ impl Submission<'_> {
         };
         Some((author, self.core.scrub()))
     }
-}
 
-impl Process {
-    /// Finds the states that hold addresses of memory that the process has freed since its last
-    /// commands. Called before the new commands are noted. `own`: the new commands have a context
-    /// in the client's memory. `hold`: they have this attached context.
-    pub(super) fn find_stale(
-        &self,
-        core: &Core,
-        tables: &Tables,
-        own: bool,
-        hold: Option<&mut Hold>,
-    ) -> Result<Option<KBox<[Stale; PIPES]>>> {
-        let PerCore {
-            loaded,
-            last_context,
-            ..
-        } = &tables.per_core[core.index()];
-        let mut all: [Stale; PIPES] = Default::default();
-        let addresses = self.addresses(core, tables);
-        let is_unsure = match hold.and_then(Hold::buffers) {
-            Some(buffers) if !own => buffers.has_strays(Lookup::new(addresses)),
-            // The GPU may still hold addresses from the context of earlier commands. The process
-            // may have sent these through another open file, with the other kind of context.
-            _ => {
-                let last = last_context.as_ref();
-                last.is_some_and(|last| last.may_have_strays(Lookup::new(addresses)))
-            }
-        };
-        if is_unsure || loaded.is_unsure() {
-            loaded.forget_all();
-            return Ok(None);
-        }
-        let mut lookup = Lookup::new(addresses);
-        for (pipe, stale) in [Pipe::Pipe3d, Pipe::Pipe2d].into_iter().zip(&mut all) {
-            let is_allowed = |state, value| lookup.resolve(state, value).is_some();
-            loaded.stale(pipe, is_allowed, &mut stale.states, &mut stale.held)?;
-            if !stale.states.is_empty() {
-                stale.words = core.scrub().stale(pipe, &stale.states, &core.scratch())?;
-            }
-        }
-        if all.iter().all(|stale| stale.states.is_empty()) {
-            return Ok(None);
-        }
-        let all = KBox::new(all, sys::GFP_CLIENT)?;
-        // Forget them now: the new commands, noted later, may load them again. This function must
-        // not fail after this: only a failure after `Loaded::begin` makes all states unsure.
-        for stale in all.iter() {
-            loaded.forget(&stale.states);
-        }
-        Ok(Some(all))
-    }
-}
-
-impl Submission<'_> {
     /// Checks again what may have changed since the last check. Called under the tables' lock,
     /// before each attempt to reserve a place in the ring.
     fn check(&mut self, tables: &Tables) -> Result {
@@ -403,7 +399,7 @@ impl Submission<'_> {
                 self.lend_again(tables, is_context_new);
             }
             let commands = (&mut self.words[..], self.entry, lent_words(self.lent));
-            self.exit = self.process.check(self.core, tables, commands)?;
+            self.exit = commit::check(self.process, self.core, tables, commands)?;
             self.version = version;
         }
         Ok(())
@@ -532,8 +528,7 @@ impl Submission<'_> {
             return Ok(());
         }
         if let Some(buffers) = self.hold.as_mut().and_then(Hold::buffers) {
-            self.process
-                .progressing(self.core.ring(), buffers.last_use())?;
+            waits::progressing(self.process, self.core.ring(), buffers.last_use())?;
             self.merged = deltas::merge(buffers, self.delta, self.format);
             self.load = Some(buffers.load());
             self.is_context_new = true;

@@ -16,39 +16,37 @@ pub(super) struct Timer {
     stop: u64,
 }
 
-impl Process {
-    /// Starts or stops a timer.
-    pub(crate) fn note_time(&self, timer: u32, start: bool) {
-        let now = sys::monotonic_ns();
-        // CAST: 32 bits into at least 32.
-        if let Some(timer) = self.timers.lock().get_mut(timer as usize) {
-            if start {
-                timer.start = now;
-            } else {
-                timer.stop = now;
-            }
+/// Starts or stops a timer.
+pub(crate) fn note_time(process: &Process, timer: u32, start: bool) {
+    let now = sys::monotonic_ns();
+    // CAST: 32 bits into at least 32.
+    if let Some(timer) = process.timers.lock().get_mut(timer as usize) {
+        if start {
+            timer.start = now;
+        } else {
+            timer.stop = now;
         }
     }
+}
 
-    /// Sends this process the realtime signal that the module parameters name. Only its own threads
-    /// can ask for it, so no permission is checked.
-    pub(crate) fn send_signal(&self, value: u32) {
-        let number = self.device.parameters().signal;
-        sys::send_signal(&self.leader, &self.mm, number, value);
-    }
+/// Sends this process the realtime signal that the module parameters name. Only its own threads
+/// can ask for it, so no permission is checked.
+pub(crate) fn send_signal(process: &Process, value: u32) {
+    let number = process.device.parameters().signal;
+    sys::send_signal(&process.leader, &process.mm, number, value);
+}
 
-    pub(super) fn time_delta(&self, timer: u32) -> Result<Reply<'_>> {
-        // CAST: 32 bits into at least 32.
-        let timer = self.timers.lock().get(timer as usize).copied();
-        let timer = timer.ok_or(Error::InvalidArgument)?;
-        let nanoseconds = timer
-            .stop
-            .checked_sub(timer.start)
-            .and_then(|delta| i64::try_from(delta).ok())
-            .ok_or(Error::TimerOverflow)?;
-        let microseconds = Delta::from_nanos(nanoseconds).as_micros_ceil();
-        i32::try_from(microseconds)
-            .map(|microseconds| Reply::TimeDelta { microseconds })
-            .map_err(|_| Error::TimerOverflow)
-    }
+pub(super) fn time_delta(process: &Process, timer: u32) -> Result<Reply<'_>> {
+    // CAST: 32 bits into at least 32.
+    let timer = process.timers.lock().get(timer as usize).copied();
+    let timer = timer.ok_or(Error::InvalidArgument)?;
+    let nanoseconds = timer
+        .stop
+        .checked_sub(timer.start)
+        .and_then(|delta| i64::try_from(delta).ok())
+        .ok_or(Error::TimerOverflow)?;
+    let microseconds = Delta::from_nanos(nanoseconds).as_micros_ceil();
+    i32::try_from(microseconds)
+        .map(|microseconds| Reply::TimeDelta { microseconds })
+        .map_err(|_| Error::TimerOverflow)
 }

@@ -5,11 +5,15 @@
 use super::{
     changes::Returned,
     client_memory::ClientMemory,
+    framebuffers,
     import::{
+        self,
         Mapped,
         Source, //
     },
+    restarts,
     tables::Tables,
+    waits,
     Process, //
 };
 use crate::{
@@ -29,75 +33,75 @@ use crate::{
     }, //
 };
 
-impl Process {
-    /// MAP_USER_MEMORY. `InvalidArgument`: a field is 0. Other errors: as
-    /// [`VideoMemory::map_user`](crate::memory::VideoMemory::map_user).
-    pub(super) fn map_user(&self, user: u64, bytes: u64) -> Result<Reply<'_>> {
-        if user == 0 || bytes == 0 {
-            return Err(Error::InvalidArgument);
-        }
-        let source = Source::User { user, bytes };
-        let memory = match self.reclaiming(|waits| self.take_shown(&source, true, waits)) {
-            Ok(memory) => memory,
-            Err(Error::Interrupted) => return Err(Error::Interrupted),
-            Err(error) => {
-                let address = self.address_without_pages(user, bytes).ok_or(error)?;
-                return self.note_common(address);
-            }
-        };
-        let (info, address) = self.insert_user_memory(memory)?;
-        Ok(Reply::UserMemory { info, address })
+/// MAP_USER_MEMORY. `InvalidArgument`: a field is 0. Other errors: as
+/// [`VideoMemory::map_user`](crate::memory::VideoMemory::map_user).
+pub(super) fn map(process: &Process, user: u64, bytes: u64) -> Result<Reply<'_>> {
+    if user == 0 || bytes == 0 {
+        return Err(Error::InvalidArgument);
     }
+    let source = Source::User { user, bytes };
+    let memory = match restarts::reclaiming(process, |waits| {
+        import::take_shown(process, &source, true, waits)
+    }) {
+        Ok(memory) => memory,
+        Err(Error::Interrupted) => return Err(Error::Interrupted),
+        Err(error) => {
+            let address = framebuffers::address_without_pages(process, user, bytes).ok_or(error)?;
+            return note_common(process, address);
+        }
+    };
+    let (info, address) = import::insert_user_memory(process, memory)?;
+    Ok(Reply::UserMemory { info, address })
+}
 
-    /// MAP_USER_MEMORY of physical memory that the GPU reaches without a mapping: a range that all
-    /// clients may use (`allowed_ranges` of [`Parameters`]), or a framebuffer of the process.
-    /// `InvalidArgument`: other memory.
-    ///
-    /// [`Parameters`]: crate::params::Parameters
-    pub(super) fn map_physical(&self, physical: u32, bytes: u64) -> Result<Reply<'_>> {
-        let base = self.device.base_address();
-        let range = common_range(physical, bytes, base).ok_or(Error::InvalidArgument)?;
-        self.forget_mappings();
-        self.look_for_framebuffers();
-        if self.may_use_anyway(range) {
-            self.note_common(range.start())
-        } else {
-            Err(Error::InvalidArgument)
-        }
+/// MAP_USER_MEMORY of physical memory that the GPU reaches without a mapping: a range that all
+/// clients may use (`allowed_ranges` of [`Parameters`]), or a framebuffer of the process.
+/// `InvalidArgument`: other memory.
+///
+/// [`Parameters`]: crate::params::Parameters
+pub(super) fn map_physical(process: &Process, physical: u32, bytes: u64) -> Result<Reply<'_>> {
+    let base = process.device.base_address();
+    let range = common_range(physical, bytes, base).ok_or(Error::InvalidArgument)?;
+    framebuffers::forget_mappings(process);
+    framebuffers::look_for_framebuffers(process);
+    if framebuffers::may_use_anyway(process, range) {
+        note_common(process, range.start())
+    } else {
+        Err(Error::InvalidArgument)
     }
+}
 
-    /// The reply for memory at GPU address `address` that the process may use without a mapping.
-    fn note_common(&self, address: u32) -> Result<Reply<'_>> {
-        let info = self.tables().user_memory.insert(Mapped::Common)?;
-        Ok(Reply::UserMemory { info, address })
-    }
+/// The reply for memory at GPU address `address` that the process may use without a mapping.
+fn note_common(process: &Process, address: u32) -> Result<Reply<'_>> {
+    let info = process.tables().user_memory.insert(Mapped::Common)?;
+    Ok(Reply::UserMemory { info, address })
+}
 
-    /// UNMAP_USER_MEMORY. `InvalidArgument`: a field is 0. `NotFound`: no such memory.
-    /// `Interrupted`.
-    pub(super) fn unmap_user(self: &Arc<Self>, named: NamedUserMemory) -> Result {
-        if named.user == 0 || named.bytes == 0 || named.info == 0 {
-            return Err(Error::InvalidArgument);
-        }
-        if self.tables().user_memory.get(named.info).is_none() {
-            return Err(Error::NotFound);
-        }
-        self.wait_for_own_work()?;
-        let mapped = self.remove_user_memory(named.info)?;
-        self.unmap_foreign(mapped);
-        Ok(())
+/// UNMAP_USER_MEMORY. `InvalidArgument`: a field is 0. `NotFound`: no such memory.
+/// `Interrupted`.
+pub(super) fn unmap(process: &Arc<Process>, named: NamedUserMemory) -> Result {
+    if named.user == 0 || named.bytes == 0 || named.info == 0 {
+        return Err(Error::InvalidArgument);
     }
+    if process.tables().user_memory.get(named.info).is_none() {
+        return Err(Error::NotFound);
+    }
+    waits::wait_for_own_work(process)?;
+    let mapped = remove(process, named.info)?;
+    import::unmap_foreign(process, mapped);
+    Ok(())
+}
 
-    /// Removes user memory from the table. `NotFound`: no such memory.
-    fn remove_user_memory(&self, info: u32) -> Result<Mapped> {
-        let mut tables = self.tables();
-        let mapped = tables.user_memory.remove(info);
-        let mapped = mapped.ok_or(Error::NotFound)?;
-        if let Some(memory) = mapped.memory() {
-            tables.addresses.remove(memory.address());
-            tables.mapped.remove(memory.bytes());
-        }
-        Ok(mapped)
+/// Removes user memory from the table. `NotFound`: no such memory.
+fn remove(process: &Process, info: u32) -> Result<Mapped> {
+    let mut tables = process.tables();
+    let mapped = tables.user_memory.remove(info);
+    let mapped = mapped.ok_or(Error::NotFound)?;
+    if let Some(memory) = mapped.memory() {
+        tables.addresses.remove(memory.address());
+        tables.mapped.remove(memory.bytes());
     }
+    Ok(mapped)
 }
 
 /// The GPU addresses of `bytes` bytes at `physical`. `base` is the physical address of GPU address

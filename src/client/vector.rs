@@ -9,8 +9,11 @@
 use super::{
     action::Events,
     commit::mistake,
+    framebuffers,
     node::NodeEntry,
     queue::Queue,
+    signal,
+    submission,
     tables::Tables,
     vector_args::{
         read_context,
@@ -146,330 +149,335 @@ impl<'a> Tasks<'a> {
     }
 }
 
-impl Process {
-    /// Runs a COMMIT on `core`. `view` is the file's mapping of the pool.
-    ///
-    /// A COMMIT that fails has no effect. `InvalidArgument`: no context, an invalid number of
-    /// buffers, a buffer outside of the caller's memory, or invalid tasks. `OutOfResources`: its
-    /// memory cannot be read, or is too long. `InvalidAddress`: a CALL out of the caller's memory.
-    /// `InvalidData`: the checker refuses the commands. Also the errors of the tasks and the queue.
-    pub(super) fn vector_commit(
-        self: &Arc<Self>,
-        core: &VectorCore,
-        view: Option<Arc<PoolView>>,
-        commit: Commit,
-    ) -> Result<Reply<'_>> {
-        // CAST: 32 bits into at least 32.
-        let count = commit.count as usize;
-        if commit.context == 0 || commit.queue == 0 || !(2..=MAX_VECTOR_BUFFERS).contains(&count) {
-            return Err(mistake!(
-                Error::InvalidArgument,
-                "context {:#x}, queue {:#x}, {:#x} buffers: the first two are not 0, of buffers there are 2 to {MAX_VECTOR_BUFFERS}", commit.context, commit.queue, commit.count));
+/// Runs a COMMIT on `core`. `view` is the file's mapping of the pool.
+///
+/// A COMMIT that fails has no effect. `InvalidArgument`: no context, an invalid number of
+/// buffers, a buffer outside of the caller's memory, or invalid tasks. `OutOfResources`: its
+/// memory cannot be read, or is too long. `InvalidAddress`: a CALL out of the caller's memory.
+/// `InvalidData`: the checker refuses the commands. Also the errors of the tasks and the queue.
+pub(super) fn commit(
+    process: &Arc<Process>,
+    core: &VectorCore,
+    view: Option<Arc<PoolView>>,
+    commit: Commit,
+) -> Result<Reply<'static>> {
+    // CAST: 32 bits into at least 32.
+    let count = commit.count as usize;
+    if commit.context == 0 || commit.queue == 0 || !(2..=MAX_VECTOR_BUFFERS).contains(&count) {
+        return Err(mistake!(
+            Error::InvalidArgument,
+            "context {:#x}, queue {:#x}, {:#x} buffers: the first two are not 0, of buffers there are 2 to {MAX_VECTOR_BUFFERS}", commit.context, commit.queue, commit.count));
+    }
+    submission::wait_for_hangs(process)?;
+    framebuffers::look_for_framebuffers(process);
+    let context = read_context(&commit)?;
+    let table = read_table(&commit)?;
+    // Each of the kernel's events replaces a unit at the end of the commands.
+    let events = [TESSELLATOR, DRAWING, PIXEL].map(|block| table.heads[block] != 0);
+    let events = events.into_iter().filter(|&has| has).count();
+    let mut commands = read_commands(process, &commit, count, events, &view)?;
+    let records = read_tasks(&commit, &table)?;
+    let mut checked = None;
+    // Check the commands before the tasks claim objects.
+    check(
+        process,
+        core,
+        &process.tables(),
+        context.id,
+        &mut commands,
+        &mut checked,
+    )?;
+    let mut tasks = Tasks::resolve(process, &records)?;
+    let queue = core.queue();
+    let mut turn = queue.turn(Some(process.usage.shares()));
+    tasks.0[2].events().note_commands();
+    let place = loop {
+        if sys::is_killed() {
+            return Err(Error::Interrupted);
         }
-        self.wait_for_hangs()?;
-        self.look_for_framebuffers();
-        let context = read_context(&commit)?;
-        let table = read_table(&commit)?;
-        // Each of the kernel's events replaces a unit at the end of the commands.
-        let events = [TESSELLATOR, DRAWING, PIXEL].map(|block| table.heads[block] != 0);
-        let events = events.into_iter().filter(|&has| has).count();
-        let mut commands = self.read_commands(&commit, count, events, &view)?;
-        let records = read_tasks(&commit, &table)?;
-        let mut checked = None;
-        // Check the commands before the tasks claim objects.
-        self.check_vector(
+        let mut tables = process.tables();
+        if !submission::has_waited(process) {
+            drop(tables);
+            turn.leave();
+            submission::wait_for_hangs(process)?;
+            continue;
+        }
+        let checked = check(
+            process,
             core,
-            &self.tables(),
+            &tables,
             context.id,
             &mut commands,
             &mut checked,
         )?;
-        let mut tasks = Tasks::resolve(self, &records)?;
-        let queue = core.queue();
-        let mut turn = queue.turn(Some(self.usage.shares()));
-        tasks.0[2].events().note_commands();
-        let place = loop {
-            if sys::is_killed() {
-                return Err(Error::Interrupted);
-            }
-            let mut tables = self.tables();
-            if !self.has_waited() {
-                drop(tables);
-                turn.leave();
-                self.wait_for_hangs()?;
-                continue;
-            }
-            let checked =
-                self.check_vector(core, &tables, context.id, &mut commands, &mut checked)?;
-            tasks.check(&tables)?;
-            let is_allowed = |value| self.vector_bytes_from(core, &tables, value).is_some();
-            let [first, second, late] = &mut tasks.0;
-            let early = [first, second].map(|queue| {
-                if queue.is_empty() {
-                    None
-                } else {
-                    Some(queue.events())
-                }
-            });
-            let mut submission = Submission {
-                author: self.author(context.id, checked.removals, &is_allowed),
-                entry: &checked.entry,
-                exit: &checked.exit,
-                words: commands.each_ref().map(|words| words.len()),
-                early,
-                late: late.events(),
-            };
-            let attempt = queue.reserve(&mut submission, &mut turn)?;
-            match attempt {
-                Attempt::Place(place) => {
-                    self.note_job(&mut tables, core.index(), place.number);
-                    for queue in &tasks.0 {
-                        queue.withdraw(&mut tables);
-                    }
-                    break place;
-                }
-                // Another job has changed the core's state since the check, so check again.
-                Attempt::Changed => {}
-                Attempt::Full => {
-                    drop(tables);
-                    let wait = || queue.wait_for_place(&mut turn);
-                    waited(WaitFor::Place(core.index()), GPU_TIMEOUT, wait)?;
-                }
-            }
-        };
-        let (entered, is_switched) = (place.entry.context, place.entry.is_switched);
-        queue.fill(place, commands.each_ref().map(|words| &words[..]));
-        tasks.0.iter_mut().for_each(Queue::finish);
-        if !is_switched {
-            if let Ok(signal) = self.signal(context.signal) {
-                signal.signal(true);
-            }
-        }
-        if entered != context.id {
-            // If this fails, the client does not learn the name. The commands still run.
-            let _ = write_name(&commit, entered);
-        }
-        Ok(Reply::Nothing)
-    }
-
-    /// Appends the commands of a buffer to `words`, at most `room` words. `called` is the number of
-    /// words that CALLs may still copy.
-    fn copy_buffer(
-        &self,
-        Source { format, user, cut }: Source,
-        room: usize,
-        called: &mut usize,
-        view: &Option<Arc<PoolView>>,
-        words: &mut KVVec<u32>,
-    ) -> Result {
-        let head = usize::try_from(user).map_err(|_| Error::OutOfResources)?;
-        let mut space = UserWords::<{ vector::MAX_BUFFER_BYTES / 4 }>::new();
-        let copy = space
-            .read(head, format.buffer_bytes())
-            .map_err(|_| Error::OutOfResources)?;
-        let buffer = format.decode_buffer(copy);
-        if !self
-            .tables()
-            .has_buffer(&buffer, format, self.device.base_address())
-        {
-            return Err(mistake!(
-                Error::InvalidArgument,
-                "the command buffer with its head at {:#x} is not in memory of this driver that the process has locked", user));
-        }
-        // CAST: both are below the bytes of a node now.
-        let (offset, units) = (buffer.offset as usize, buffer.units as usize);
-        let count = units.checked_sub(cut).ok_or_else(|| {
-            mistake!(
-                Error::InvalidArgument,
-                "the command buffer with its head at {:#x} has no commands",
-                user
-            )
-        })? * UNIT_WORDS;
-        if count > room {
-            return Err(Error::OutOfResources);
-        }
-        let at = head.checked_add(offset).ok_or(Error::OutOfResources)?;
-        let first = words.len();
-        append_words(words, at, count).map_err(|_| Error::OutOfResources)?;
-        match stream::next_call(&words[first..], 0).map_err(refuse)? {
-            None => Ok(()),
-            Some(_) => self.copy_calls(words, first, room, called, view),
-        }
-    }
-
-    /// Replaces CALLs from word `first` on with the called commands, up to `room` words.
-    #[cold]
-    fn copy_calls(
-        &self,
-        words: &mut KVVec<u32>,
-        first: usize,
-        room: usize,
-        called: &mut usize,
-        view: &Option<Arc<PoolView>>,
-    ) -> Result {
-        let mut commands = KVVec::new();
-        commands.extend_from_slice(&words[first..], sys::GFP_CLIENT)?;
-        words.truncate(first);
-        let limit = first + room;
-        let fits = |words: &KVVec<u32>, more| {
-            if more <= limit - words.len() {
-                Ok(())
+        tasks.check(&tables)?;
+        let is_allowed = |value| bytes_from(process, core, &tables, value).is_some();
+        let [first, second, late] = &mut tasks.0;
+        let early = [first, second].map(|queue| {
+            if queue.is_empty() {
+                None
             } else {
-                Err(Error::OutOfResources)
+                Some(queue.events())
             }
+        });
+        let mut submission = Submission {
+            author: author(process, context.id, checked.removals, &is_allowed),
+            entry: &checked.entry,
+            exit: &checked.exit,
+            words: commands.each_ref().map(|words| words.len()),
+            early,
+            late: late.events(),
         };
-        let mut at = 0;
-        while let Some(call) = stream::next_call(&commands, at).map_err(refuse)? {
-            if sys::is_killed() {
-                return Err(Error::Interrupted);
+        let attempt = queue.reserve(&mut submission, &mut turn)?;
+        match attempt {
+            Attempt::Place(place) => {
+                process.note_job(&mut tables, core.index(), place.number);
+                for queue in &tasks.0 {
+                    queue.withdraw(&mut tables);
+                }
+                break place;
             }
-            fits(words, call.at - at)?;
-            words.extend_from_slice(&commands[at..call.at], sys::GFP_CLIENT)?;
-            fits(words, call.words)?;
-            let left = called.checked_sub(call.words);
-            *called = left.ok_or(Error::OutOfResources)?;
-            let base = self.device.base_address();
-            let user = self.tables().called(call, base, view.clone());
-            let user = user.ok_or_else(|| {
-                mistake!(
-                    Error::InvalidAddress,
-                    "a CALL of {:#x}, which is not in the process's memory",
-                    call.address
-                )
-            })?;
-            let start = words.len();
-            append_words(words, user, call.words).map_err(|_| Error::OutOfResources)?;
-            let length = stream::called(&words[start..]).map_err(refuse)?;
-            words.truncate(start + length);
-            at = call.at + CALL_WORDS;
-        }
-        fits(words, commands.len() - at)?;
-        Ok(words.extend_from_slice(&commands[at..], sys::GFP_CLIENT)?)
-    }
-
-    /// Reads the commands of a queue of `count` buffers. The kernel's events replace the last
-    /// `events` units of the last buffer.
-    #[inline(never)]
-    fn read_commands(
-        &self,
-        commit: &Commit,
-        count: usize,
-        events: usize,
-        view: &Option<Arc<PoolView>>,
-    ) -> Result<Commands> {
-        let entries = read_words(commit.queue, vector::ENTRY_BYTES / 4 * count)?;
-        let mut commands = Commands::default();
-        let mut called = MAX_CALLED_WORDS;
-        for (index, entry) in entries.chunks_exact(vector::ENTRY_BYTES / 4).enumerate() {
-            if sys::is_killed() {
-                return Err(Error::Interrupted);
+            // Another job has changed the core's state since the check, so check again.
+            Attempt::Changed => {}
+            Attempt::Full => {
+                drop(tables);
+                let wait = || queue.wait_for_place(&mut turn);
+                waited(WaitFor::Place(core.index()), GPU_TIMEOUT, wait)?;
             }
-            let cut = if index + 1 == count { 1 + events } else { 1 };
-            let user = commit.format.decode_entry(entry).buffer;
-            let room = MAX_WORDS - commands[0].len() - commands[1].len();
-            let words = &mut commands[index.min(1)];
-            let source = Source {
-                format: commit.format,
-                user,
-                cut,
-            };
-            self.copy_buffer(source, room, &mut called, view, words)?;
         }
-        Ok(commands)
+    };
+    let (entered, is_switched) = (place.entry.context, place.entry.is_switched);
+    queue.fill(place, commands.each_ref().map(|words| &words[..]));
+    tasks.0.iter_mut().for_each(Queue::finish);
+    if !is_switched {
+        if let Ok(signal) = signal::find(process, context.signal) {
+            signal.signal(true);
+        }
     }
+    if entered != context.id {
+        // If this fails, the client does not learn the name. The commands still run.
+        let _ = write_name(&commit, entered);
+    }
+    Ok(Reply::Nothing)
+}
 
-    /// Checks copied commands, unless they were already checked against the present state.
-    #[inline(never)]
-    fn check_vector<'a>(
-        &self,
-        core: &VectorCore,
-        tables: &Tables,
-        context: u64,
-        commands: &mut Commands,
-        checked: &'a mut Option<KBox<Checked>>,
-    ) -> Result<&'a Checked> {
-        let bytes_from = |value| self.vector_bytes_from(core, tables, value);
-        let is_allowed = |value| bytes_from(value).is_some();
-        let removals = tables.addresses.removals();
-        let entry = core
-            .queue()
-            .entry(&self.author(context, removals, &is_allowed));
-        let was = checked.take();
-        let was = was.filter(|checked| checked.removals == removals && checked.entry == entry);
-        if let Some(was) = was {
-            return Ok(checked.insert(was));
-        }
-        let checks = self.device.parameters().check_addresses;
-        let access = Access {
-            scratch: core.queue().scratch(),
-            bytes_from: checks.then_some(&bytes_from as &dyn Fn(u32) -> Option<u64>),
-            forgives: true,
-        };
-        let [own, others] = commands;
-        let of_context = stream::check(own, entry.values, &access).map_err(refuse)?;
-        let found = if entry.is_switched {
-            of_context
+/// Appends the commands of a buffer to `words`, at most `room` words. `called` is the number of
+/// words that CALLs may still copy.
+fn copy_buffer(
+    process: &Process,
+    Source { format, user, cut }: Source,
+    room: usize,
+    called: &mut usize,
+    view: &Option<Arc<PoolView>>,
+    words: &mut KVVec<u32>,
+) -> Result {
+    let head = usize::try_from(user).map_err(|_| Error::OutOfResources)?;
+    let mut space = UserWords::<{ vector::MAX_BUFFER_BYTES / 4 }>::new();
+    let copy = space
+        .read(head, format.buffer_bytes())
+        .map_err(|_| Error::OutOfResources)?;
+    let buffer = format.decode_buffer(copy);
+    if !process
+        .tables()
+        .has_buffer(&buffer, format, process.device.base_address())
+    {
+        return Err(mistake!(
+            Error::InvalidArgument,
+            "the command buffer with its head at {:#x} is not in memory of this driver that the process has locked", user));
+    }
+    // CAST: both are below the bytes of a node now.
+    let (offset, units) = (buffer.offset as usize, buffer.units as usize);
+    let count = units.checked_sub(cut).ok_or_else(|| {
+        mistake!(
+            Error::InvalidArgument,
+            "the command buffer with its head at {:#x} has no commands",
+            user
+        )
+    })? * UNIT_WORDS;
+    if count > room {
+        return Err(Error::OutOfResources);
+    }
+    let at = head.checked_add(offset).ok_or(Error::OutOfResources)?;
+    let first = words.len();
+    append_words(words, at, count).map_err(|_| Error::OutOfResources)?;
+    match stream::next_call(&words[first..], 0).map_err(refuse)? {
+        None => Ok(()),
+        Some(_) => copy_calls(process, words, first, room, called, view),
+    }
+}
+
+/// Replaces CALLs from word `first` on with the called commands, up to `room` words.
+#[cold]
+fn copy_calls(
+    process: &Process,
+    words: &mut KVVec<u32>,
+    first: usize,
+    room: usize,
+    called: &mut usize,
+    view: &Option<Arc<PoolView>>,
+) -> Result {
+    let mut commands = KVVec::new();
+    commands.extend_from_slice(&words[first..], sys::GFP_CLIENT)?;
+    words.truncate(first);
+    let limit = first + room;
+    let fits = |words: &KVVec<u32>, more| {
+        if more <= limit - words.len() {
+            Ok(())
         } else {
-            entry.values
-        };
-        let access = Access {
-            forgives: false,
-            ..access
-        };
-        let exit = stream::check(others, found, &access).map_err(|refusal| {
-            // The next COMMIT looks for framebuffers again: the client may have just mapped one.
-            self.forget_mappings();
-            refuse(refusal)
+            Err(Error::OutOfResources)
+        }
+    };
+    let mut at = 0;
+    while let Some(call) = stream::next_call(&commands, at).map_err(refuse)? {
+        if sys::is_killed() {
+            return Err(Error::Interrupted);
+        }
+        fits(words, call.at - at)?;
+        words.extend_from_slice(&commands[at..call.at], sys::GFP_CLIENT)?;
+        fits(words, call.words)?;
+        let left = called.checked_sub(call.words);
+        *called = left.ok_or(Error::OutOfResources)?;
+        let base = process.device.base_address();
+        let user = process.tables().called(call, base, view.clone());
+        let user = user.ok_or_else(|| {
+            mistake!(
+                Error::InvalidAddress,
+                "a CALL of {:#x}, which is not in the process's memory",
+                call.address
+            )
         })?;
-        let found = Checked {
-            removals,
-            entry,
-            exit,
+        let start = words.len();
+        append_words(words, user, call.words).map_err(|_| Error::OutOfResources)?;
+        let length = stream::called(&words[start..]).map_err(refuse)?;
+        words.truncate(start + length);
+        at = call.at + CALL_WORDS;
+    }
+    fits(words, commands.len() - at)?;
+    Ok(words.extend_from_slice(&commands[at..], sys::GFP_CLIENT)?)
+}
+
+/// Reads the commands of a queue of `count` buffers. The kernel's events replace the last
+/// `events` units of the last buffer.
+#[inline(never)]
+fn read_commands(
+    process: &Process,
+    commit: &Commit,
+    count: usize,
+    events: usize,
+    view: &Option<Arc<PoolView>>,
+) -> Result<Commands> {
+    let entries = read_words(commit.queue, vector::ENTRY_BYTES / 4 * count)?;
+    let mut commands = Commands::default();
+    let mut called = MAX_CALLED_WORDS;
+    for (index, entry) in entries.chunks_exact(vector::ENTRY_BYTES / 4).enumerate() {
+        if sys::is_killed() {
+            return Err(Error::Interrupted);
+        }
+        let cut = if index + 1 == count { 1 + events } else { 1 };
+        let user = commit.format.decode_entry(entry).buffer;
+        let room = MAX_WORDS - commands[0].len() - commands[1].len();
+        let words = &mut commands[index.min(1)];
+        let source = Source {
+            format: commit.format,
+            user,
+            cut,
         };
-        Ok(checked.insert(KBox::new(found, sys::GFP_CLIENT)?))
+        copy_buffer(process, source, room, &mut called, view, words)?;
     }
+    Ok(commands)
+}
 
-    fn author<'a>(
-        &self,
-        context: u64,
-        removals: u64,
-        is_allowed: &'a dyn Fn(u32) -> bool,
-    ) -> Author<'a> {
-        let checks = self.device.parameters().check_addresses;
-        Author {
-            process: self.number,
-            context,
-            removals,
-            is_allowed: checks.then_some(is_allowed),
-        }
+/// Checks copied commands, unless they were already checked against the present state.
+#[inline(never)]
+fn check<'a>(
+    process: &Process,
+    core: &VectorCore,
+    tables: &Tables,
+    context: u64,
+    commands: &mut Commands,
+    checked: &'a mut Option<KBox<Checked>>,
+) -> Result<&'a Checked> {
+    let bytes_from = |value| bytes_from(process, core, tables, value);
+    let is_allowed = |value| bytes_from(value).is_some();
+    let removals = tables.addresses.removals();
+    let entry = core
+        .queue()
+        .entry(&author(process, context, removals, &is_allowed));
+    let was = checked.take();
+    let was = was.filter(|checked| checked.removals == removals && checked.entry == entry);
+    if let Some(was) = was {
+        return Ok(checked.insert(was));
     }
+    let checks = process.device.parameters().check_addresses;
+    let access = Access {
+        scratch: core.queue().scratch(),
+        bytes_from: checks.then_some(&bytes_from as &dyn Fn(u32) -> Option<u64>),
+        forgives: true,
+    };
+    let [own, others] = commands;
+    let of_context = stream::check(own, entry.values, &access).map_err(refuse)?;
+    let found = if entry.is_switched {
+        of_context
+    } else {
+        entry.values
+    };
+    let access = Access {
+        forgives: false,
+        ..access
+    };
+    let exit = stream::check(others, found, &access).map_err(|refusal| {
+        // The next COMMIT looks for framebuffers again: the client may have just mapped one.
+        framebuffers::forget_mappings(process);
+        refuse(refusal)
+    })?;
+    let found = Checked {
+        removals,
+        entry,
+        exit,
+    };
+    Ok(checked.insert(KBox::new(found, sys::GFP_CLIENT)?))
+}
 
-    /// The number of bytes from physical address `value` to the end of its contiguous memory.
-    /// `None`: the process may not use this address.
-    fn vector_bytes_from(&self, core: &VectorCore, tables: &Tables, value: u32) -> Option<u64> {
-        if value & TAG != 0 {
-            return None;
-        }
-        if value == core.queue().scratch() {
-            // CAST: at most 64 bits.
-            return Some(SCRATCH_BYTES as u64);
-        }
-        let base = self.device.base_address();
-        if let Some(piece) = tables.physical_bytes(value, base) {
-            // CAST: at most 64 bits.
-            return Some(piece.left as u64);
-        }
-        let address = value.checked_sub(base)?;
-        if let Some(bytes) = tables.framebuffer_bytes(address) {
-            return Some(bytes);
-        }
-        let ranges = &self.device.parameters().allowed_ranges;
-        let range = ranges
-            .iter()
-            .flatten()
-            .find(|range| range.contains(address))?;
-        Some(u64::from(range.last() - address) + 1)
+fn author<'a>(
+    process: &Process,
+    context: u64,
+    removals: u64,
+    is_allowed: &'a dyn Fn(u32) -> bool,
+) -> Author<'a> {
+    let checks = process.device.parameters().check_addresses;
+    Author {
+        process: process.number,
+        context,
+        removals,
+        is_allowed: checks.then_some(is_allowed),
     }
+}
+
+/// The number of bytes from physical address `value` to the end of its contiguous memory.
+/// `None`: the process may not use this address.
+fn bytes_from(process: &Process, core: &VectorCore, tables: &Tables, value: u32) -> Option<u64> {
+    if value & TAG != 0 {
+        return None;
+    }
+    if value == core.queue().scratch() {
+        // CAST: at most 64 bits.
+        return Some(SCRATCH_BYTES as u64);
+    }
+    let base = process.device.base_address();
+    if let Some(piece) = tables.physical_bytes(value, base) {
+        // CAST: at most 64 bits.
+        return Some(piece.left as u64);
+    }
+    let address = value.checked_sub(base)?;
+    if let Some(bytes) = tables.framebuffer_bytes(address) {
+        return Some(bytes);
+    }
+    let ranges = &process.device.parameters().allowed_ranges;
+    let range = ranges
+        .iter()
+        .flatten()
+        .find(|range| range.contains(address))?;
+    Some(u64::from(range.last() - address) + 1)
 }
 
 fn refuse(refusal: Refusal) -> Error {

@@ -3,7 +3,10 @@
 //! Waits for jobs, and the trace events of waits.
 
 use super::{
-    restarts::Limited,
+    restarts::{
+        self,
+        Limited, //
+    },
     Process, //
 };
 use crate::{
@@ -37,52 +40,58 @@ impl Process {
     pub(super) fn last_jobs(&self) -> Numbers {
         core::array::from_fn(|core| self.last_jobs[core].load(Relaxed))
     }
+}
 
-    /// Waits until job `number` of a core has ended. `Interrupted`: a Unix signal interrupts the
-    /// wait. `GpuNotResponding`: the core makes no progress.
-    pub(super) fn progressing<F: FrontEnd>(&self, engine: &Engine<F>, number: u64) -> Result {
-        let core = engine.config.core;
-        let what = (WaitFor::Job(core, number), Limited::Progress(core));
-        let wait = |left| engine.wait_for_progress(number, left, self.usage.shares());
-        self.limited(what, GPU_TIMEOUT, || engine.moves(), wait)
+/// Waits until job `number` of a core has ended. `Interrupted`: a Unix signal interrupts the
+/// wait. `GpuNotResponding`: the core makes no progress.
+pub(super) fn progressing<F: FrontEnd>(
+    process: &Process,
+    engine: &Engine<F>,
+    number: u64,
+) -> Result {
+    let core = engine.config.core;
+    let what = (WaitFor::Job(core, number), Limited::Progress(core));
+    let wait = |left| engine.wait_for_progress(number, left, process.usage.shares());
+    restarts::limited(process, what, GPU_TIMEOUT, || engine.moves(), wait)
+}
+
+/// Waits until all jobs of the process have ended, and no longer use wrapped memory.
+/// `Interrupted`: a Unix signal interrupts the wait. `GpuNotResponding`: a core makes no
+/// progress, and may still use the memory.
+pub(super) fn wait_for_own_work(process: &Process) -> Result {
+    match wait_for_cores(process, None) {
+        // Jobs that were dropped with a reset or a dead core have ended.
+        Err(Error::GpuNotResponding)
+            if process.device.reclaimer().are_over(&process.last_jobs()) =>
+        {
+            Ok(())
+        }
+        outcome => outcome,
     }
+}
 
-    /// Waits until all jobs of the process have ended, and no longer use wrapped memory.
-    /// `Interrupted`: a Unix signal interrupts the wait. `GpuNotResponding`: a core makes no
-    /// progress, and may still use the memory.
-    pub(super) fn wait_for_own_work(&self) -> Result {
-        match self.wait_for_cores(None) {
-            // Jobs that were dropped with a reset or a dead core have ended.
-            Err(Error::GpuNotResponding) if self.device.reclaimer().are_over(&self.last_jobs()) => {
-                Ok(())
-            }
-            outcome => outcome,
+/// Waits until the process's jobs on all cores but the one at place `except` have ended.
+/// `Interrupted`: by a Unix signal. `GpuNotResponding`: a core makes no progress.
+pub(super) fn wait_for_cores(process: &Process, except: Option<usize>) -> Result {
+    let mut result = Ok(());
+    let last = process.last_jobs();
+    for core in process.device.cores() {
+        if Some(core.index()) == except {
+            continue;
+        }
+        match progressing(process, core.ring(), last[core.index()]) {
+            Err(Error::Interrupted) => return Err(Error::Interrupted),
+            outcome => result = result.and(outcome),
         }
     }
-
-    /// Waits until the process's jobs on all cores but the one at place `except` have ended.
-    /// `Interrupted`: by a Unix signal. `GpuNotResponding`: a core makes no progress.
-    pub(super) fn wait_for_cores(&self, except: Option<usize>) -> Result {
-        let mut result = Ok(());
-        let last = self.last_jobs();
-        for core in self.device.cores() {
-            if Some(core.index()) == except {
-                continue;
-            }
-            match self.progressing(core.ring(), last[core.index()]) {
-                Err(Error::Interrupted) => return Err(Error::Interrupted),
-                outcome => result = result.and(outcome),
-            }
+    for core in process.device.vectors() {
+        let (number, queue) = (last[core.index()], core.queue());
+        match progressing(process, queue, number) {
+            Err(Error::Interrupted) => return Err(Error::Interrupted),
+            // The job was dropped with its core: it has ended.
+            Err(_) if queue.is_over(number) => {}
+            outcome => result = result.and(outcome),
         }
-        for core in self.device.vectors() {
-            let (number, queue) = (last[core.index()], core.queue());
-            match self.progressing(queue, number) {
-                Err(Error::Interrupted) => return Err(Error::Interrupted),
-                // The job was dropped with its core: it has ended.
-                Err(_) if queue.is_over(number) => {}
-                outcome => result = result.and(outcome),
-            }
-        }
-        result
     }
+    result
 }

@@ -47,34 +47,32 @@ static STRAYS: RateLimit = RateLimit::new();
 /// A process's window on the pool.
 pub(crate) type PoolView = window::View<Process>;
 
-impl Process {
-    /// Maps what the offset of `area` names: the pool, the completion page, a buffer or a node.
-    ///
-    /// Returns the view if it is of the pool. `EPERM`: the caller is another program (logged).
-    pub(crate) fn mmap(
-        self: &Arc<Self>,
-        area: NewArea<'_>,
-    ) -> Result<Option<Arc<PoolView>>, kernel::error::Error> {
-        self.check_own().map_err(|_| EPERM)?;
-        let offset = area.offset();
-        if offset == 0 {
-            let window = PoolView::prepare(area, self.clone(), self.views.clone())?;
-            let view = window.view().clone();
-            let mut tables = self.tables();
-            tables.pool_views.retain(|view| !view.is_over());
-            tables.pool_views.push(view.clone(), sys::GFP_CLIENT)?;
-            drop(tables);
-            window.attach();
-            return Ok(Some(view));
-        }
-        if offset == completion::FILE_OFFSET {
-            area.make_read_only()?;
-            let page = self.ask_for_completion()?;
-            return sys::vma::map(area, page, true).map(|()| None);
-        }
-        let (backing, cached) = self.tables().backing_at(offset).ok_or(EINVAL)?;
-        backing.map(area, cached).map(|()| None)
+/// Maps what the offset of `area` names: the pool, the completion page, a buffer or a node.
+///
+/// Returns the view if it is of the pool. `EPERM`: the caller is another program (logged).
+pub(crate) fn mmap(
+    process: &Arc<Process>,
+    area: NewArea<'_>,
+) -> Result<Option<Arc<PoolView>>, kernel::error::Error> {
+    process.check_own().map_err(|_| EPERM)?;
+    let offset = area.offset();
+    if offset == 0 {
+        let window = PoolView::prepare(area, process.clone(), process.views.clone())?;
+        let view = window.view().clone();
+        let mut tables = process.tables();
+        tables.pool_views.retain(|view| !view.is_over());
+        tables.pool_views.push(view.clone(), sys::GFP_CLIENT)?;
+        drop(tables);
+        window.attach();
+        return Ok(Some(view));
     }
+    if offset == completion::FILE_OFFSET {
+        area.make_read_only()?;
+        let page = completion::ask_for_completion(process)?;
+        return sys::vma::map(area, page, true).map(|()| None);
+    }
+    let (backing, cached) = process.tables().backing_at(offset).ok_or(EINVAL)?;
+    backing.map(area, cached).map(|()| None)
 }
 
 impl Pager for Process {

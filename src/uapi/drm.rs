@@ -19,6 +19,8 @@ use super::{
 };
 use crate::{
     client::{
+        gem,
+        window,
         Clients,
         Process,
         CLIENTS, //
@@ -156,7 +158,7 @@ pub(super) fn find<C: Calls>(file: &Opened<File<C>>, handle: u32) -> Result<Foun
     file.find(handle).ok_or(Error::NotFound)
 }
 
-/// Makes a handle for `node`, of `bytes` bytes, which [`Process::create_object`] has allocated.
+/// Makes a handle for `node`, of `bytes` bytes, which [`gem::create`] has allocated.
 pub(super) fn insert<C: Calls>(
     process: &Arc<Process>,
     file: &Opened<File<C>>,
@@ -167,7 +169,7 @@ pub(super) fn insert<C: Calls>(
     let bytes = usize::try_from(bytes).map_err(|_| Error::OutOfMemory)?;
     let handle = file.insert(node.clone(), bytes);
     // The object has its own reference now; on failure this frees the node.
-    process.release_object(node);
+    gem::release(process, node);
     Ok(handle?)
 }
 
@@ -246,7 +248,7 @@ impl<C: Calls> NodeFile for File<C> {
             refuse_area(EINVAL, offset);
             return Err(EINVAL);
         }
-        let view = self.owner()?.mmap(area);
+        let view = window::mmap(self.owner()?, area);
         view.map(|_| ())
             .map_err(|error| match refuse_area(error, offset) {
                 ENOTTY if !Self::IS_OPENERS => EINVAL,
@@ -262,17 +264,17 @@ impl<C: Calls> NodeFile for File<C> {
     }
 
     fn enter(self: ArcBorrow<'_, Self>, object: &Arc<Node>) -> Result<(), Errno> {
-        self.of_user()?.enter_object(object).map_err(errno)
+        gem::enter(self.of_user()?, object).map_err(errno)
     }
 
     fn leave(self: ArcBorrow<'_, Self>, object: &Arc<Node>) {
         if let Ok(process) = self.owner() {
-            process.leave_object(object);
+            gem::leave(process, object);
         }
     }
 
     fn check(&self, object: &Arc<Node>, is_first: bool) -> Result<(), Errno> {
-        let checked = self.owner()?.check_export(object, is_first);
+        let checked = gem::check_export(self.owner()?, object, is_first);
         checked.map_err(errno)
     }
 
@@ -287,7 +289,7 @@ impl<C: Calls> NodeFile for File<C> {
     }
 
     fn settle(self: ArcBorrow<'_, Self>) -> Result<(), Errno> {
-        self.owner()?.settle_objects().map_err(errno)
+        gem::settle(self.owner()?).map_err(errno)
     }
 
     fn release(self: Arc<Self>) {

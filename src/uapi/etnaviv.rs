@@ -20,7 +20,10 @@ use super::{
 use crate::{
     client::{
         check_alive,
+        gem,
+        import,
         settle_number,
+        streams,
         Process,
         Stream,
         Used,
@@ -160,7 +163,7 @@ fn submit(
     {
         return Err(Error::InvalidArgument);
     }
-    let core = process.core_of_pipe(pipe)?;
+    let core = streams::core_of_pipe(process, pipe)?;
     process.check_own()?;
     // CAST: 32 bits into at least 32, three times.
     let given = read(long(words[6], words[7]), objects as usize * OBJECT_WORDS)?;
@@ -183,7 +186,7 @@ fn submit(
         }
         let object = find(file, handle).map_err(|_| Error::InvalidArgument)?;
         let node: Arc<Node> = object.get().into();
-        let address = process.object_address(&node)?;
+        let address = gem::address_of(process, &node)?;
         let is_written = access & WRITE != 0;
         places.push((address, node.bytes()), sys::GFP_CLIENT)?;
         used.push(Used { node, is_written }, sys::GFP_CLIENT)?;
@@ -196,7 +199,7 @@ fn submit(
     }
     if flags & FENCE_FD_IN != 0 {
         // CAST: the bits of a signed field.
-        process.wait_for_fence(in_fence as i32)?;
+        streams::wait_for_fence(in_fence as i32)?;
     }
     let place = core.index();
     let mut counters = perfmon::Requests::new(process, &core, entry, words[16], &used, |count| {
@@ -232,7 +235,7 @@ fn submit(
         fence,
         is_ordered: flags & NO_IMPLICIT == 0,
     };
-    let number = process.submit_stream(stream)?;
+    let number = streams::submit_stream(process, stream)?;
     let mut unshown = shared.iter().flatten().filter(|(buffer, is_written)| {
         let shown = shown.as_ref().map(|shown| buffer.show(shown, *is_written));
         shown.is_some_and(|shown| shown.is_err())
@@ -264,7 +267,7 @@ fn wrap(
     if access == 0 || bytes == 0 || (user | bytes) % PAGE_SIZE as u64 != 0 {
         return Err(Error::InvalidArgument);
     }
-    let node = process.wrap_object(user, bytes, access & WRITE != 0);
+    let node = import::wrap_object(process, user, bytes, access & WRITE != 0);
     let node = node.map_err(|error| match error {
         Error::InvalidArgument | Error::OutOfResources => Error::InvalidAddress,
         error => error,
@@ -324,7 +327,7 @@ fn wait_for_object(
     writes: bool,
     milliseconds: u32,
 ) -> Result {
-    process.wait_for_object(&object.get(), writes, milliseconds)?;
+    streams::wait_for_object(process, &object.get(), writes, milliseconds)?;
     match object.buffer() {
         Some(buffer) => wait_for_others(&buffer, writes, milliseconds, None, false),
         None => Ok(()),
@@ -374,7 +377,7 @@ impl Calls for Etnaviv {
         let &mut [first, second, third, ..] = words;
         match number {
             0 => {
-                let value = process.core_parameter(first, second)?;
+                let value = streams::core_parameter(process, first, second)?;
                 [words[2], words[3]] = halves(value);
             }
             2 => {
@@ -382,11 +385,11 @@ impl Calls for Etnaviv {
                     return Err(Error::InvalidArgument);
                 }
                 let bytes = long(first, second);
-                let node = process.create_object_in_pages(bytes, third & FORCE_MMU != 0)?;
+                let node = streams::create_in_pages(process, bytes, third & FORCE_MMU != 0)?;
                 words[3] = insert(process, file, &node, bytes)?;
             }
             3 => {
-                let offset = process.object_offset(&find(file, first)?.get())?;
+                let offset = streams::offset_of(process, &find(file, first)?.get())?;
                 [words[2], words[3]] = halves(offset);
             }
             4 => {
@@ -394,21 +397,21 @@ impl Calls for Etnaviv {
                 let object = find(file, first)?;
                 wait_for_object(process, &object, second & PREP_WRITE != 0, time)?;
                 if second & PREP_READ != 0 {
-                    process.take_back(&object.get().into())?;
+                    gem::take_back(process, &object.get().into())?;
                 }
             }
-            5 => process.hand_over(&find(file, first)?.get().into())?,
+            5 => gem::hand_over(process, &find(file, first)?.get().into())?,
             6 => submit(process, file, words)?,
             7 => {
                 let time = time(words, third & NONBLOCK != 0, 4);
-                process.wait_for_number(first, second, time)?;
+                streams::wait_for_number(process, first, second, time)?;
             }
             8 => {
                 let (user, bytes) = (narrow(long(first, second)), long(third, words[3]));
                 words[5] = wrap(process, file, (user, bytes), words[4])?;
             }
             9 => {
-                process.core_of_pipe(first)?;
+                streams::core_of_pipe(process, first)?;
                 let time = time(words, third & NONBLOCK != 0, 4);
                 wait_for_object(process, &find(file, second)?, true, time)?;
             }

@@ -34,6 +34,9 @@ use crate::{
         Reply, //
     },
     client::{
+        import,
+        restarts,
+        window,
         Clients,
         PoolView,
         Process,
@@ -330,13 +333,13 @@ impl OpenedFile {
             return Err(refuse_type(format.hardware_type(words)));
         }
         let text = || format.text(words);
-        let is_restarted = self.process.begin_call(format.status(words));
+        let is_restarted = restarts::begin_call(&self.process, format.status(words));
         let mut outcome = self.process.run(file, view, part, text, core, request);
         if let Err(error @ (Error::Interrupted | Error::WaitInterrupted)) = outcome {
             outcome = Err(self.number_call(&argument, format, error));
         }
         if is_restarted {
-            self.process.end_call();
+            restarts::end_call(&self.process);
         }
         match &outcome {
             Ok(reply) => {
@@ -362,7 +365,7 @@ impl OpenedFile {
     #[cold]
     #[inline(never)]
     fn number_call(&self, argument: &Argument, format: Format, error: Error) -> Error {
-        let Some((number, has_parts)) = self.process.interrupted_call() else {
+        let Some((number, has_parts)) = restarts::interrupted_call(&self.process) else {
             return error;
         };
         // All candidate generations have the status at this offset.
@@ -436,7 +439,7 @@ impl OpenedFile {
             .map_err(|_| malformed("the interface", argument.input))?;
         let mapped = extension
             .decode(words)
-            .and_then(|import| self.process.map_foreign(import));
+            .and_then(|import| import::map_foreign(&self.process, import));
         match mapped {
             Err(error) if error.errno().is_some() => Err(error),
             answer => {
@@ -611,7 +614,7 @@ impl FileOperations for OpenedFile {
 
     fn mmap(self: ArcBorrow<'_, Self>, area: NewArea<'_>) -> Result<(), kernel::error::Error> {
         let offset = area.offset();
-        let view = self.process.mmap(area);
+        let view = window::mmap(&self.process, area);
         let view = view.map_err(|error| refuse_area(error, offset));
         if let Some(view) = view? {
             *self.pool_view.lock() = Some(view);

@@ -13,6 +13,8 @@ use crate::{
     },
     client::{
         outlast_number,
+        profile,
+        streams,
         Core,
         Process,
         Used, //
@@ -110,7 +112,7 @@ static OF_2D: [Domain; 1] = domains! {
 fn domains_of(process: &Process, core: &Core) -> impl Iterator<Item = &'static Domain> {
     let id = core.identity();
     let of = |list: &'static [Domain], is_there: bool| {
-        if is_there && process.has_profiler() {
+        if is_there && profile::has_profiler(process) {
             list
         } else {
             &[]
@@ -138,7 +140,7 @@ fn put_name(words: &mut [u32; WORDS], at: usize, name: &str) {
 /// PM_QUERY_DOM: domain `iter`, and the number of the next (255: none). `InvalidArgument`: unknown
 /// number.
 pub(super) fn query_domain(process: &Process, words: &mut [u32; WORDS]) -> Result {
-    let core = process.core_of_pipe(words[0])?;
+    let core = streams::core_of_pipe(process, words[0])?;
     let iter = words[1] & 0xFF;
     // CAST: 32 bits into at least 32.
     let mut domains = domains_of(process, &core).skip(iter as usize);
@@ -156,7 +158,7 @@ pub(super) fn query_domain(process: &Process, words: &mut [u32; WORDS]) -> Resul
 /// PM_QUERY_SIG: signal `iter` of a domain, and the number of the next (65,535: none).
 /// `InvalidArgument`: unknown number.
 pub(super) fn query_signal(process: &Process, words: &mut [u32; WORDS]) -> Result {
-    let core = process.core_of_pipe(words[0])?;
+    let core = streams::core_of_pipe(process, words[0])?;
     let (domain, iter) = (words[1] & 0xFF, words[1] >> 16);
     // CAST: 32 bits into at least 32, twice.
     let domain = domains_of(process, &core).nth(domain as usize);
@@ -260,11 +262,11 @@ impl Requests {
     }
 
     /// Waits for the jobs of `core`, and saves its counters. Errors as
-    /// [`Process::wait_for_jobs_of`].
+    /// [`streams::wait_for_jobs_of`].
     pub(super) fn begin(&mut self, process: &Process, core: &Core) -> Result {
         if let Some(asked) = &mut self.0 {
-            process.wait_for_jobs_of(core)?;
-            asked.before = Some(process.counted(core)?);
+            streams::wait_for_jobs_of(core)?;
+            asked.before = Some(profile::counted(process, core)?);
         }
         Ok(())
     }
@@ -280,7 +282,7 @@ impl Requests {
         if !outlast_number(core, number) {
             return;
         }
-        if let Ok(cells) = process.counted(core) {
+        if let Ok(cells) = profile::counted(process, core) {
             asked.write(&cells, AFTER);
         }
         for request in &asked.all {

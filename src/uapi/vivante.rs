@@ -12,7 +12,10 @@ use super::drm::{
     File, //
 };
 use crate::{
-    client::Process,
+    client::{
+        gem,
+        Process, //
+    },
     memory::{
         Node,
         Tiling, //
@@ -51,7 +54,7 @@ fn create(
         return Err(Error::NotSupported);
     }
     let (contiguous, cached) = (flags & CONTIGUOUS != 0, flags & CACHED != 0);
-    let node = process.create_object(bytes, contiguous, cached)?;
+    let node = gem::create(process, bytes, contiguous, cached)?;
     insert(process, file, &node, bytes)
 }
 
@@ -86,17 +89,17 @@ impl Calls for Vivante {
         let node: Arc<Node> = found.get().into();
         match number {
             1 => {
-                let user = process.lock_object(file.file(), &node, second != 0)?;
+                let user = gem::lock(process, file.file(), &node, second != 0)?;
                 [words[2], words[3]] = halves(user);
             }
-            2 => process.unlock_object(&node)?,
+            2 => gem::unlock(process, &node)?,
             3 => {
                 let (user, bytes) = (narrow(long(third, fourth)), long(fifth, sixth));
-                process.maintain_object(&node, second, user, bytes)?;
+                gem::maintain(process, &node, second, user, bytes)?;
             }
             4 => {
                 let value = match second {
-                    POOL => process.object_pool(&node).into(),
+                    POOL => gem::pool_of(process, &node).into(),
                     // CAST: at most 64 bits.
                     SIZE => found.bytes() as u64,
                     _ => return Err(Error::NotSupported),
@@ -119,15 +122,15 @@ impl Calls for Vivante {
             8 if second == 0 => {}
             8 => {
                 let status = find(file, second)?.get().into();
-                process.attach_object(&node, &status)?;
+                gem::attach(process, &node, &status)?;
             }
             9 => {
-                let handle = process.refer_to_object(&node)?;
+                let handle = gem::refer_to(process, &node)?;
                 let status = match node.metadata().status_node() {
-                    Some(status) => process.refer_to_object(status),
+                    Some(status) => gem::refer_to(process, status),
                     None => Ok(0),
                 };
-                let status = status.inspect_err(|_| process.release_object(&node))?;
+                let status = status.inspect_err(|_| gem::release(process, &node))?;
                 [words[1], words[2]] = [handle, status];
             }
             _ => return Err(Error::InvalidArgument),
