@@ -30,9 +30,8 @@ const FROM_STREAM: u32 = 1 << 8;
 /// `DE_SRC_CONFIG`: layouts of newer cores.
 const NEWER_LAYOUTS: u32 = 3 << 9 | 7 << 17;
 
-/// `DE_SRC_EX_CONFIG`: blocks of 64 x 64 pixels; undocumented layouts.
+/// `DE_SRC_EX_CONFIG`: blocks of 64 x 64 pixels. Other bits are other layouts and compression.
 const SUPERTILED: u32 = 1 << 3;
-const UNKNOWN_LAYOUTS: u32 = 0x1FF & !SUPERTILED;
 
 /// `DE_FORMAT`: eight bits of alpha.
 pub(crate) const A8: u32 = 16;
@@ -195,7 +194,7 @@ pub(crate) fn planes(config: u32, is_pe20: bool) -> Option<usize> {
 impl Source {
     /// Whether the layout is documented.
     pub(crate) fn is_known(&self) -> bool {
-        self.ex_config & UNKNOWN_LAYOUTS == 0
+        self.ex_config & !SUPERTILED == 0
     }
 
     /// The offset in plane `plane` of the last byte of an area up to `end` (columns and rows).
@@ -228,12 +227,15 @@ impl Source {
 /// With a relative origin, it may use neither.
 #[derive(Clone, Copy)]
 pub(crate) struct Stretch {
-    /// `DE_STRETCH_FACTOR`, 15.16. An engine may round to the nearest pixel.
+    /// `DE_STRETCH_FACTOR`, 15.16. An engine may round to the nearest pixel, but not in a source of
+    /// one pixel: clients stretch it by one over the size of the target.
     pub(crate) factors: [u32; 2],
     /// `DE_SRC_SIZE`.
     pub(crate) size: u32,
     /// A GDI stretch: a pixel may read the last of the pixels that it covers.
     pub(crate) is_gdi: bool,
+    /// The engine may round, by axis.
+    pub(crate) rounds: [bool; 2],
 }
 
 fn signed(value: u32) -> i32 {
@@ -265,12 +267,14 @@ pub(crate) fn read_end(
         }
         if let Some(stretch) = stretch {
             let factor = u64::from(stretch.factors[index] & 0x7FFF_FFFF);
+            let size = u64::from(stretch.size >> shift & 0xFFFF);
             let scaled = if stretch.is_gdi {
                 ((last + 1) * factor).saturating_sub(1)
+            } else if !stretch.rounds[index] || size == 1 && last * factor < 1 << 16 {
+                last * factor
             } else {
                 last * factor + 0x8000
             } >> 16;
-            let size = u64::from(stretch.size >> shift & 0xFFFF);
             let scaled = scaled.max(size.saturating_sub(1));
             last = match is_relative {
                 Some(false) => scaled,

@@ -126,6 +126,8 @@ pub(crate) enum Fault {
     BusyPipe,
     /// A stall on a token that no semaphore in the stream has armed.
     UnarmedStall,
+    /// A load of `GL_STALL_TOKEN` with a token from the front end, which does not wait then.
+    StallByLoad,
     /// A semaphore is armed twice.
     ArmedTwice,
     /// A semaphore other than the front end's is left armed: the next process would arm it twice.
@@ -177,6 +179,10 @@ impl Fault {
                 None,
             ),
             Fault::UnarmedStall => ("it stalls on a token that no semaphore in the buffer arms", None),
+            Fault::StallByLoad => (
+                "the front end does not wait for it: a token from the front end needs the command STALL",
+                Some(state::GL_STALL_TOKEN),
+            ),
             Fault::ArmedTwice => ("it arms a semaphore again before a stall has waited for it", None),
             Fault::LeftArmed => ("it leaves a semaphore armed that no stall waits for", None),
         }
@@ -200,6 +206,7 @@ impl fmt::Display for Refusal {
 
 /// The fields "from" and "to" of a token.
 const TOKEN_MASK: u32 = 0x1F1F;
+const TOKEN_FROM: u32 = 0x1F;
 
 /// Armed semaphores: one bit for each (from, to).
 struct Tokens([u32; 32]);
@@ -547,7 +554,12 @@ impl Checker<'_> {
                 }
                 self.covered |= value & TOKEN_MASK == TOKEN_FE_TO_PE;
             }
-            state::GL_STALL_TOKEN => self.stall(value)?,
+            state::GL_STALL_TOKEN => {
+                if value & TOKEN_FROM == TOKEN_FE_TO_PE & TOKEN_FROM {
+                    return Err(Fault::StallByLoad);
+                }
+                self.stall(value)?;
+            }
             state::RS_KICKER | state::RS_KICKER_INPLACE | state::CL_KICKER => {
                 self.draw(Pipe::Pipe3d)?;
                 // With several pixel pipes the vendor's clients load both kinds of targets, and

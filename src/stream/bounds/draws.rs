@@ -36,8 +36,8 @@ use blit::{
 /// Bits of `DE_DEST_CONFIG`.
 pub(super) const TILED: u32 = 1 << 8;
 pub(super) const MINOR_TILED: u32 = 1 << 26;
-/// `DE_DEST_CONFIG`: layouts of newer cores.
-pub(super) const NEWER_LAYOUTS: u32 = 7 << 5 | 3 << 9;
+/// `DE_DEST_CONFIG`: layouts of newer cores, and their other order of walking.
+pub(super) const NEWER_LAYOUTS: u32 = 7 << 5 | 3 << 9 | 7 << 27;
 const GDI_STRETCH: u32 = 1 << 24;
 const COMMAND_CLEAR: u32 = 0;
 const COMMAND_LINE: u32 = 1;
@@ -270,6 +270,7 @@ impl Target {
                 factors: [self.values[FACTORS], self.values[FACTORS + 1]],
                 size: self.values[SRC_SIZE],
                 is_gdi: self.values[CONFIG] & GDI_STRETCH != 0,
+                rounds: [true; 2],
             });
         }
         self.check_plain(needed)?;
@@ -280,13 +281,20 @@ impl Target {
             self.check_planes(end, &mut last_of)
         };
         let found = check(stretch);
-        // If the factors alone fit, name the size.
-        match stretch {
-            Some(stretch) if matches!(found, Err(Problem::Beyond(..))) => {
-                check(Some(Stretch { size: 0, ..stretch }))?;
-                Err(self.unbounded(SRC_SIZE))
-            }
-            _ => found,
+        let (Some(stretch), Err(Problem::Beyond(..))) = (stretch, found) else {
+            return found;
+        };
+        // Name what leads past the end: the size, or a factor, if it only does so by rounding.
+        let mut fits = |stretch| check(Some(stretch)).is_ok();
+        let with = |rounds| Stretch { rounds, ..stretch };
+        if fits(Stretch { size: 0, ..stretch }) {
+            Err(self.unbounded(SRC_SIZE))
+        } else if fits(with([false, true])) {
+            Err(self.unbounded(FACTORS))
+        } else if fits(with([false; 2])) {
+            Err(self.unbounded(FACTORS + 1))
+        } else {
+            found
         }
     }
 

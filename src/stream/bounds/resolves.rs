@@ -38,10 +38,13 @@ impl Target {
         mut last_of: impl FnMut(u32, u32) -> Option<u32>,
     ) -> Result<(), Problem> {
         if self.tiler.is_on() {
-            // Mesa turns fills off before it starts the tiler.
-            self.check_plain(bit(RS_CLEAR))?;
+            // Mesa loads 0 into both before it starts the tiler.
+            self.check_plain(bit(RS_CLEAR) | bit(RS_SOURCE_STRIDE))?;
             if self.values[RS_CLEAR] & resolve::FILL != 0 {
                 return Err(self.unbounded(RS_CLEAR));
+            }
+            if self.values[RS_SOURCE_STRIDE] != 0 {
+                return Err(self.unbounded(RS_SOURCE_STRIDE));
             }
             if self.engines.pixel_pipes > 2 {
                 return Err(Problem::Unbounded(tiler::CONFIG, self.tiler.config()));

@@ -180,7 +180,7 @@ mod cases {
         a8.engines.has_a8_target = false;
         assert_eq!(bytes(a8, [0, corner(64, 1)]), 256);
         // Layouts of newer cores.
-        for bit in [5, 6, 7, 9, 10] {
+        for bit in [5, 6, 7, 9, 10, 27, 28, 29] {
             let newer = target(true, &[(0x1234, 6 | 1 << bit)]);
             assert_eq!(bytes(newer, ALL), 0);
         }
@@ -276,6 +276,26 @@ mod cases {
             (&[(0x1214, corner(64, 32))], 27 * 256 + 76),
             // Rounded to the nearest pixel: 40.5.
             (&[stretch, (0x1224, 0x1_8000)], 41 * 256 + 76),
+            // A source of one pixel is not rounded: a 28th of it for each row.
+            (
+                &[
+                    stretch,
+                    (0x1214, corner(1, 1)),
+                    (0x1220, 0x10000 / 19),
+                    (0x1224, 0x10000 / 28),
+                ],
+                4,
+            ),
+            (&[stretch, (0x1220, 0), (0x1224, 0x10000 / 28)], 256 + 4),
+            (
+                &[
+                    stretch,
+                    (0x1214, corner(1, 1)),
+                    (0x1220, 0),
+                    (0x1224, 0x10000 / 27 + 1),
+                ],
+                256 + 4,
+            ),
             // The last of the pixels that the last pixel covers.
             (
                 &[
@@ -325,6 +345,9 @@ mod cases {
             (&[(0x1300, 1 << 4)], 0),
             (&[(0x1300, 1 << 7)], 0),
             (&[(0x1300, 1 << 8)], 0),
+            // Compressed.
+            (&[(0x1300, 1 << 13)], 0),
+            (&[(0x1300, 1 << 31)], 0),
             (&[config(31, 0)], 0),
             (&[config(6, 1 << 9)], 0),
             (&[config(6, 1 << 19)], 0),
@@ -513,8 +536,8 @@ mod cases {
         ] {
             let turned = target(true, &[(0x12BC, angle << 3)]);
             assert_eq!(bytes(turned, part), wanted);
-            // An older engine has no such state.
-            let turned = target(false, &[(0x12BC, angle << 3)]);
+            // An older engine must not have such an angle.
+            let turned = target(false, &[(0x12BC, angle << 3 | 1 << 9)]);
             assert_eq!(bytes(turned, part), 29 * 256 + 80);
         }
         // By the other state; by both: the farther one counts.
@@ -554,6 +577,8 @@ mod cases {
             (&[(0x1210, 0xFFFF)], (0x1210, 0xFFFF)),
             // The factors alone fit.
             (&[stretch, (0x1214, 1 << 8)], (0x1214, 1 << 8)),
+            // Row 27.7.
+            (&[stretch, (0x1224, 0x106A3)], (0x1224, 0x106A3)),
         ] {
             let mut target = target(true, &COPY);
             for &(state, value) in others {
@@ -596,6 +621,17 @@ mod cases {
             assert_eq!(load(value), Load::Refused);
         }
         assert_eq!(load(0), Load::Noted);
+        let mut earlier = Target::new(engines(false));
+        for (value, wanted) in [
+            (4, Load::Refused),
+            (4 << 3 | 1 << 8, Load::Refused),
+            (1 << 20, Load::Refused),
+            (4 | 1 << 8, Load::Noted),
+            (4 | 1 << 8 | 4 << 3 | 1 << 9, Load::Masked),
+            (0, Load::Noted),
+        ] {
+            assert_eq!(earlier.load(word(0x12BC), value, false, true), wanted);
+        }
         let angle = target.load(word(0x128F0), 4, false, true);
         assert_eq!(angle, Load::Refused);
     }

@@ -365,10 +365,10 @@ mod cases {
     #[test]
     fn no_semaphore_stays_armed() {
         let arm = |token| [load_state(state::GL_SEMAPHORE_TOKEN, 1), token];
-        let wait = |token| [load_state(state::GL_STALL_TOKEN, 1), token];
+        let load = load_state(state::GL_STALL_TOKEN, 1);
         assert_eq!(fault(&arm(TOKEN_FE_TO_PE), Pipe::Pipe3d), None);
-        for token in [0x0705, 0x0501, 0x1F1F, 0] {
-            let ([a, b], [c, d]) = (arm(token), wait(token));
+        for (wait, token) in [(load, 0x0705), (STALL, 0x0501), (load, 0x1F1F), (load, 0)] {
+            let ([a, b], [c, d]) = (arm(token), [wait, token]);
             let [e, f] = arm(TOKEN_FE_TO_PE);
             assert_eq!(fault(&[a, b, e, f], Pipe::Pipe3d), Some(Fault::LeftArmed));
             assert_eq!(fault(&[a, b, e, f, c, d], Pipe::Pipe3d), None);
@@ -423,6 +423,10 @@ mod cases {
         assert_eq!(fault(&armed[2..], Pipe::Pipe3d), Some(Fault::UnarmedStall));
         let twice = [armed[0], armed[1], armed[2], armed[3], armed[2], armed[3]];
         assert_eq!(fault(&twice, Pipe::Pipe3d), Some(Fault::UnarmedStall));
+        // The front end does not wait for the state of that name.
+        let load = load_state(state::GL_STALL_TOKEN, 1);
+        let loaded = [armed[0], armed[1], load, TOKEN_FE_TO_PE];
+        assert_eq!(fault(&loaded, Pipe::Pipe3d), Some(Fault::StallByLoad));
     }
 
     /// Checks a stream, all copied, for a process with 0x1000 bytes at 0x4000 and at 0x80001000.
@@ -860,6 +864,7 @@ mod cases {
         );
         // The YUV tiler: 32 x 16 pixels, of a plane at 0 and one at 0x400 to tiles at 0x800.
         let tiles = [
+            one(0x160C, 0),
             one(0x163C, 0),
             one(0x1678, 0x11),
             one(0x167C, 16 << 16 | 32),
@@ -876,11 +881,11 @@ mod cases {
         assert_eq!(in_3d(&[tiles, &kick, &off]), Ok(()));
         assert_eq!(
             in_3d(&[tiles, &kick]),
-            Err((Fault::TilerOn(0x11), 20, Some(0x11)))
+            Err((Fault::TilerOn(0x11), 22, Some(0x11)))
         );
         assert_eq!(
-            in_3d(&[&tiles[..16], &kick, &off]),
-            Err((Fault::Unloaded(state::word(0x1678)), 16, None))
+            in_3d(&[&tiles[..18], &kick, &off]),
+            Err((Fault::Unloaded(state::word(0x1678)), 18, None))
         );
         // A load in the other pipe may turn it off or not.
         let to_2d = select_idle_pipe(Pipe::Pipe2d);
@@ -890,13 +895,19 @@ mod cases {
         let beyond = Fault::Beyond(state::word(0x1698), OWN + 0x800);
         assert_eq!(
             in_3d(&[tiles, &tall, &kick, &off]),
-            Err((beyond, 20, Some(OWN + 0x800)))
+            Err((beyond, 22, Some(OWN + 0x800)))
+        );
+        let strange = one(0x160C, 64);
+        let unbounded = Fault::Unbounded(state::word(0x160C), 64);
+        assert_eq!(
+            in_3d(&[tiles, &strange, &kick, &off]),
+            Err((unbounded, 22, Some(64)))
         );
         let in_place = in_place(1);
         let unbounded = Fault::Unbounded(state::word(0x1678), 0x11);
         assert_eq!(
             in_3d(&[tiles, in_place.as_flattened(), &off]),
-            Err((unbounded, 22, Some(0x11)))
+            Err((unbounded, 24, Some(0x11)))
         );
         let converted = [off[0] | FIXP, 0];
         assert!(in_3d(&[&converted]).is_err());

@@ -84,6 +84,9 @@ const MMUV2_WORD_CONFIGURATION: u32 = MMUV2_CONFIGURATION / 4;
 const MMUV2_WORD_PTA_CONFIG: u32 = MMUV2_PTA_CONFIG / 4;
 /// FROM and TO of a semaphore token.
 const TOKEN: u32 = 0x1f1f;
+/// FROM, and its value for the front end.
+const FROM: u32 = 0x1f;
+const FROM_FE: u32 = 1;
 
 /// Fields of a state that keep their old value when a mask bit is set, each with its mask bit.
 fn masked(state: u32) -> &'static [(u32, u32)] {
@@ -688,6 +691,13 @@ impl FrontEnd {
             TS_FLUSH_CACHE if value & 1 != 0 => self.status_dirty = false,
             // This state belongs to MMU v1. The states of MMU v2 are host registers.
             GL_FLUSH_MMU if !gpu.personality.has_mmu_v2() => self.flush_mmu(gpu, value),
+            GL_STALL_TOKEN if value & FROM == FROM_FE => {
+                return self.hang(
+                    gpu,
+                    ViolationKind::UnarmedStall,
+                    format!("stall token {:#x} loaded to {address:#x}", value & TOKEN),
+                );
+            }
             GL_STALL_TOKEN
                 // Another module waits, not the front end. The queue keeps its order anyway.
                 if self.semaphores.remove(&(value & TOKEN)).is_none() => {

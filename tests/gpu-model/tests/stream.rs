@@ -781,6 +781,15 @@ fn a_stall_needs_its_semaphore() {
     rig.clean();
     rig.run(&[load(state::GL_STALL_TOKEN, 1), 0x705]);
     rig.hung_by(ViolationKind::UnarmedStall);
+    // The front end only waits for its own command.
+    let rig = Rig::new(Board::Gc2000);
+    rig.run(&[
+        load(state::GL_SEMAPHORE_TOKEN, 1),
+        FE_TO_PE,
+        load(state::GL_STALL_TOKEN, 1),
+        FE_TO_PE,
+    ]);
+    rig.hung_by(ViolationKind::UnarmedStall);
 }
 
 #[test]

@@ -558,6 +558,10 @@ fn stream_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
                 "behind a draw behind the semaphore",
                 vec![&ARM[..], &draw, &WAIT, &select],
             ),
+            (
+                "after a stall by the state 0x3c00",
+                vec![&ARM[..], &[0x0801_0f00, state::TOKEN_FE_PE], &select],
+            ),
             // The stall may belong to the first of two semaphores.
             (
                 "behind a semaphore armed twice",

@@ -532,6 +532,7 @@ impl Tiling {
         stream
             .flush(Pipe::Pipe3d)
             .stall()
+            .state(state::RS_SOURCE_STRIDE, 0)
             .state(state::RS_CLEAR_CONTROL, 0)
             .state(YUV_CONFIG, self.config | 1)
             .state(YUV_WINDOW_SIZE, point(self.size.0, self.size.1));
