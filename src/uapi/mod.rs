@@ -565,7 +565,7 @@ fn refuse_area(error: kernel::error::Error, offset: u64) -> kernel::error::Error
         _ => {
             warn_client!(
                 ENVELOPES,
-                "mmap at offset {offset:#x}: nothing is there, or less than asked for, or it is private or writable"
+                "mmap at offset {offset:#x}: nothing is there, or less than asked for, or it is writable"
             );
             ENOTTY
         }

@@ -112,8 +112,8 @@ impl Refused<'_> {
                 Error::NotSupported,
             ) if (user | bytes) & (CACHE_LINE - 1) != 0 => write!(
                 f,
-                "{bytes:#x} bytes at {user:#x}: begin and end must be multiples of {CACHE_LINE}, \
-                 a line of the cache"
+                "{bytes:#x} bytes at {user:#x}: both must be multiples of {CACHE_LINE}, a line of \
+                 the cache, and not 0"
             ),
             (Request::Refused(_), Error::NotSupported | Error::OutOfMemory)
                 if self.name == "ALLOCATE_LINEAR_VIDEO_MEMORY" =>
@@ -129,7 +129,7 @@ impl Refused<'_> {
                 Request::AllocateLinear { pool: NO_POOL, .. }
                 | Request::AllocateSurface(Surface { pool: NO_POOL, .. }),
                 _,
-            ) => f.write_str("pool is 0 (gcvPOOL_UNKNOWN): gcvPOOL_DEFAULT is 1"),
+            ) => f.write_str("pool is 0 (gcvPOOL_UNKNOWN) or unknown: gcvPOOL_DEFAULT is 1"),
             _ if self.cannot_map() && !self.is_read_write => {
                 f.write_str("the device is open without O_RDWR: nothing can be mapped")
             }
@@ -193,6 +193,9 @@ impl Refused<'_> {
                 ),
                 Error::NotFound,
             ) => write!(f, "{id:#x} is no signal of the process's"),
+            (Request::Detach { context, .. }, _) => {
+                write!(f, "{context:#x} is no context of the process's")
+            }
             (Request::UserSignal(_), Error::InvalidArgument) => {
                 f.write_str("no such sub-command, or useLinuxSignal=1: there are no user signals")
             }
@@ -397,7 +400,7 @@ mod tests {
         assert!(pool.is_always_logged());
         assert!(text(&pool)
             .to_bytes()
-            .ends_with(b": pool is 0 (gcvPOOL_UNKNOWN): gcvPOOL_DEFAULT is 1"));
+            .ends_with(b": pool is 0 (gcvPOOL_UNKNOWN) or unknown: gcvPOOL_DEFAULT is 1"));
         let lock = Request::Stall { is_limited: false };
         let core = Refused {
             core: Err(Error::InvalidArgument),

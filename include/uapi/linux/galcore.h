@@ -953,7 +953,7 @@ struct gcuDATABASE_INFO {
  * @processID: in: the caller's own
  * @vidMem: out: nodes
  * @nonPaged: out: non-paged memory
- * @contiguous: out: 0
+ * @contiguous: out: nodes that are physically contiguous
  * @gpuIdle: out: 0
  * @vidMemPool: out: 0
  */
