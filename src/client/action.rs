@@ -7,14 +7,17 @@
 //! [`Retired`](crate::ring::Retired).
 
 use super::{
-    changes::Change,
+    change::{
+        Change,
+        Count, //
+    },
     completion::CompletionPage,
     dump,
     signal::Signal,
     timer,
     usage::Usage,
-    Process, //
-    CLIENTS,
+    Process,
+    CLIENTS, //
 };
 use crate::{
     memory::Word,
@@ -53,32 +56,6 @@ pub(crate) enum Action {
     LinuxSignal(Arc<Process>, u32),
     /// Ends a fence of a SUBMIT, with an error if its job was dropped.
     Fence(Fence),
-}
-
-/// A change of a counter, which is a word of a client's memory.
-pub(crate) struct Count {
-    pub(super) counter: Word,
-    /// 1, or -1.
-    pub(super) step: i32,
-    /// The word whose value the counter must reach, and the signal that is then set.
-    pub(super) until: Option<(Word, Option<Arc<Signal>>)>,
-}
-
-impl Count {
-    pub(super) fn run(&self) {
-        let now = self.counter.count(self.step);
-        if let Some((wanted, Some(signal))) = &self.until {
-            if now.is_some() && now == wanted.read() {
-                signal.signal(true);
-            }
-        }
-    }
-
-    pub(super) fn words(&self) -> impl Iterator<Item = &Word> {
-        let wanted = self.until.as_ref().map(|(wanted, _)| wanted);
-        // `Init` has a `chain`, too.
-        Iterator::chain(core::iter::once(&self.counter), wanted)
-    }
 }
 
 impl Action {

@@ -4,13 +4,15 @@
 
 use super::{
     client_memory::ClientMemory,
-    node,
-    tables::Tables,
+    tables::{
+        BufferEntry,
+        Tables, //
+    },
     user_views::{
         UserView,
         Viewed, //
     },
-    window::left_of,
+    window,
     Process, //
 };
 use crate::{
@@ -19,10 +21,7 @@ use crate::{
         NamedBuffer,
         Reply, //
     },
-    memory::{
-        Backing,
-        Buffer, //
-    },
+    memory::Backing,
     mmu::Contents,
     modes,
     prelude::*,
@@ -33,28 +32,11 @@ use crate::{
     sys::chrdev::OpenFile, //
 };
 
-/// A contiguous buffer in a process's table.
-pub(super) struct BufferEntry {
-    pub(super) buffer: ClientMemory<Buffer>,
-    /// User address of its view. 0: it has none.
-    pub(super) user: usize,
-    /// ALLOCATE_NON_PAGED_MEMORY has allocated it.
-    pub(super) non_paged: bool,
-}
-
-impl BufferEntry {
-    /// Its view, if it has one.
-    pub(super) fn shown(&self) -> Option<(Backing, usize)> {
-        let backing = || Backing::Contiguous((*self.buffer).clone());
-        (self.user != 0).then(|| (backing(), self.user))
-    }
-}
-
 /// FREE_CONTIGUOUS_MEMORY, FREE_NON_PAGED_MEMORY. Errors: as [`remove`].
 pub(super) fn free(process: &Process, named: NamedBuffer) -> Result {
-    node::end_left_views(process);
+    window::end_left_views(process);
     let entry = remove(process, named)?;
-    node::end_view_here(process, entry.shown());
+    window::end_view_here(process, entry.shown());
     entry.buffer.end_here();
     Ok(())
 }
@@ -73,7 +55,7 @@ pub(super) fn unmap(process: &Process, handle: u32) -> Result {
     let (user, buffer) = (core::mem::take(&mut entry.user), entry.buffer.clone());
     tables.user_views.remove(user, Viewed::Buffer(handle));
     drop(tables);
-    node::end_view_here(process, Some((Backing::Contiguous(buffer), user)));
+    window::end_view_here(process, Some((Backing::Contiguous(buffer), user)));
     Ok(())
 }
 
@@ -108,7 +90,7 @@ pub(super) fn allocate(
             let entry = tables.remove_buffer(handle);
             drop(tables);
             if let Ok(user) = mapped {
-                node::end_view_here(process, Some((Backing::Contiguous(buffer), user)));
+                window::end_view_here(process, Some((Backing::Contiguous(buffer), user)));
             }
             if let Some(entry) = entry {
                 entry.buffer.end_here();
@@ -152,20 +134,10 @@ pub(super) fn map(process: &Arc<Process>, file: &OpenFile, handle: u32) -> Resul
     };
     drop(tables);
     if noted.is_err() || first != 0 {
-        node::end_view_here(process, Some((Backing::Contiguous(buffer), user)));
+        window::end_view_here(process, Some((Backing::Contiguous(buffer), user)));
     }
     let user = if first == 0 { user } else { first };
     noted.map(|()| Reply::Mapped { user: user as u64 })
-}
-
-impl BufferEntry {
-    /// Bytes from user address `user` to the end of the view. `None`: `user` is not in the view.
-    pub(super) fn bytes_from(&self, user: usize) -> Option<usize> {
-        match self.user {
-            0 => None,
-            start => left_of(start, self.buffer.bytes(), user),
-        }
-    }
 }
 
 impl Tables {

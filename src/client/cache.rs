@@ -3,7 +3,7 @@
 //! CACHE: cache maintenance of memory that a client and the GPU share.
 
 use super::{
-    import::Mapped,
+    tables::Mapped,
     Process, //
 };
 use crate::{

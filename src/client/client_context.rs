@@ -13,11 +13,8 @@
 //! sources.md, contexts in the client's memory.
 
 use super::{
-    commit::{
-        self,
-        entry_pipe,
-        mistake, //
-    },
+    check,
+    hints::mistake,
     tables::{
         PerCore,
         Tables, //
@@ -188,9 +185,9 @@ impl OwnContext {
     pub(super) fn load(&mut self, process: &Process, core: &Core) -> Result {
         let given = &self.given;
         let mut entry = if self.keeps_nothing() {
-            entry_pipe(core, "entryPipe", given.entry_pipe)?
+            check::entry_pipe(core, "entryPipe", given.entry_pipe)?
         } else {
-            entry_pipe(core, "initialPipe", given.initial_pipe)?
+            check::entry_pipe(core, "initialPipe", given.initial_pipe)?
         };
         let (start, bytes) = match given.id {
             // The buffer of a new context is ignored.
@@ -216,7 +213,7 @@ impl OwnContext {
                 }
             }
         }
-        let exit = commit::check_states(process, core, &tables, &mut words, entry)?;
+        let exit = check::check_states(process, core, &tables, &mut words, entry)?;
         let version = tables.addresses.version();
         drop(tables);
         self.states = Some(States {
@@ -234,7 +231,7 @@ impl OwnContext {
         match &mut self.states {
             Some(states) if states.version != version => {
                 states.exit =
-                    commit::check_states(process, core, tables, &mut states.words, states.entry)?;
+                    check::check_states(process, core, tables, &mut states.words, states.entry)?;
                 states.version = version;
             }
             _ => {}

@@ -7,10 +7,7 @@
 //! all windows; after the GPU's last use, it is unmapped from the process's own MMU tables, if
 //! there are any. If an error path drops it, all of this happens, too.
 
-use super::{
-    node,
-    Process, //
-};
+use super::Process;
 use crate::{
     memory::{
         Buffer,
@@ -135,22 +132,6 @@ pub(super) fn has_room(process: &Process, bytes: u32) -> bool {
     process
         .space()
         .is_none_or(|space| space.has_room(bytes as usize))
-}
-
-/// As [`ClientMemory::new`]. If the process has no addresses and `waits` is set, waits until
-/// some are reclaimed. The caller holds no lock. `Interrupted`.
-pub(super) fn show<T: Reachable>(
-    process: &Process,
-    object: Arc<T>,
-    waits: bool,
-) -> Result<ClientMemory<T>> {
-    match ClientMemory::new(object.clone(), process) {
-        Err(Error::OutOfResources) if waits => {
-            node::reclaim(process)?;
-            ClientMemory::new(object, process)
-        }
-        shown => shown,
-    }
 }
 
 impl<T: Reachable> ClientMemory<T> {

@@ -7,10 +7,10 @@
 
 use super::{
     hangs::HangAccounts,
-    names::Names,
+    name::Names,
     shared::SharedNodes,
     shared_buffers::SharedBuffers,
-    shared_signals::SharedSignals,
+    signals::SharedSignals,
     users::{
         self,
         Users, //

@@ -4,24 +4,19 @@
 //!
 //! The commands are in user memory, and so is the description of their buffer. The driver copies
 //! both, checks them against its own record of the buffer and with the stream checker, and runs the
-//! copy ([`Submission`]). Source: sources.md, COMMIT.
+//! copy ([`submission::Submission`]). Source: sources.md, COMMIT.
 
 use super::{
+    check,
     client_context::OwnContext,
-    deltas::Merged,
     framebuffers,
+    hints::mistake,
     queue::Queue,
     restarts::{
         self,
         Limited, //
     },
-    submission::{
-        self,
-        complete,
-        Submission,
-        Submitted, //
-    },
-    tables::Tables,
+    submission,
     Core,
     Process,
     TablesGuard, //
@@ -36,35 +31,19 @@ use crate::{
         Format,
         Reply, //
     },
-    context::Hold,
     limits::{
         MAX_LOCATIONS,
         MAX_SUB_COMMITS, //
     },
     log::{
-        self,
         debug_client,
         warn_client,
         RateLimit, //
     },
-    modes::Zone,
     prelude::*,
     ring::{
         MAX_STREAM_WORDS,
         MAX_WORDS_AFTER_STATES, //
-    },
-    stream::{
-        checker::{
-            self,
-            Exit,
-            Refusal, //
-        },
-        lint,
-        words::{
-            state::DE_DEST_ADDRESS,
-            state::DE_SRC_ADDRESS,
-            Pipe, //
-        }, //
     },
     sys::{
         self,
@@ -74,33 +53,8 @@ use crate::{
         }, //
     }, //
 };
-use core::cell::Cell;
-
-static REFUSALS: RateLimit = RateLimit::new();
 
 static FAILURES: RateLimit = RateLimit::new();
-
-static MISTAKES: RateLimit = RateLimit::new();
-
-/// Logs an error in what a process submits. Evaluates to the error.
-macro_rules! mistake {
-    (in queue, $error:expr, $text:tt $(, $value:expr)* $(,)?) => {{
-        $crate::client::commit::tell_mistake("queue", kernel::prelude::fmt!($text $(, core::convert::identity($value))*));
-        $error
-    }};
-    ($error:expr, $text:tt $(, $value:expr)* $(,)?) => {{
-        // `identity` copies the value: taking its address would keep it in memory on the hot path.
-        $crate::client::commit::tell_mistake("COMMIT", kernel::prelude::fmt!($text $(, core::convert::identity($value))*));
-        $error
-    }};
-}
-pub(super) use mistake;
-
-#[cold]
-#[inline(never)]
-pub(super) fn tell_mistake(of: &str, what: fmt::Arguments<'_>) {
-    warn_client!(MISTAKES, "{}: {}", of, what);
-}
 
 /// The progress of a COMMIT of several parts.
 struct Parts {
@@ -262,7 +216,7 @@ pub(super) fn commit(
             own.adapt_to(core);
         }
     }
-    let entry = entry_pipe(core, "entryPipe", buffer.entry_pipe)?;
+    let entry = check::entry_pipe(core, "entryPipe", buffer.entry_pipe)?;
     let mut words = KVVec::new();
     let tables = process.tables();
     // As in the C drivers, an unknown context is ignored. Cores without 3D ignore all contexts.
@@ -296,7 +250,7 @@ pub(super) fn commit(
     let hold = context.map(|context| context.hold()).transpose()?;
     let mut queue = Queue::empty(process, core.ring().empty_payload());
     let fill = |queue: &mut Queue<'_>| queue.read(commit.queue, format);
-    let (submitted, switched) = submit_words(
+    let (submitted, switched) = submission::submit_words(
         process,
         core,
         (&mut words, entry),
@@ -313,75 +267,6 @@ pub(super) fn commit(
     queue.submitted();
     keep_room(process, words);
     Ok(reply)
-}
-
-/// Checks the copied commands `words`. Submits them with their context and the records that
-/// `fill` puts into `queue`. `own` is a context in the client's memory. `hold` is an attached
-/// context, and the delta at user address `delta` updates it. Also returns whether the context
-/// was switched. Errors: as [`commit`].
-#[inline(always)]
-pub(super) fn submit_words<'a>(
-    process: &'a Arc<Process>,
-    core: &Core,
-    (words, entry): (&mut KVVec<u32>, Pipe),
-    (own, mut hold): (Option<&mut OwnContext>, Option<Hold>),
-    (delta, format): (u64, Format),
-    queue: &mut Queue<'a>,
-    fill: impl FnOnce(&mut Queue<'a>) -> Result,
-) -> Result<(Submitted, bool)> {
-    let (stale, data, lent, of_context);
-    let (exit, version, epoch) = {
-        let mut tables = process.tables();
-        // If this fails, no loads are noted: nothing is lent, and a FREE resets all addresses.
-        let _ = tables.per_core[core.index()].loaded.prepare();
-        data = tables.per_core[core.index()].data(core.scrub());
-        let loaded = &tables.per_core[core.index()].loaded;
-        let may_be_stale = loaded.may_be_stale(tables.addresses.removals());
-        stale = if may_be_stale && process.device.parameters().check_addresses {
-            submission::find_stale(process, core, &tables, own.is_some(), hold.as_mut())?
-        } else {
-            None
-        };
-        loaded.begin(tables.per_core[core.index()].origin(hold.as_ref()));
-        let exit = check(process, core, &tables, (words, entry, 0))?;
-        lent = loaded.lent();
-        of_context = loaded.in_context(lent);
-        lint(core, &tables, words);
-        if lent != 0 {
-            complete(words, entry, core.ring().caches(), loaded)?;
-        }
-        (exit, tables.addresses.version(), loaded.epoch())
-    };
-    fill(queue)?;
-    let mut work = Submission {
-        process,
-        core,
-        words,
-        entry,
-        exit,
-        version,
-        own,
-        hold,
-        load: None,
-        delta,
-        format,
-        merged: Merged::default(),
-        switched: None,
-        stale,
-        data,
-        epoch,
-        is_context_new: false,
-        lent,
-        of_context,
-        left: Cell::new(None),
-    };
-    // The context has the values of some lent states. Prepare it before these are checked.
-    if of_context != 0 {
-        work.load()?;
-    }
-    let submitted = submission::submit(process, core, Some(&mut work), queue)?;
-    work.finish();
-    Ok((submitted, work.switched.is_some()))
 }
 
 /// Copies the commands of `commit` to `words`: first those in its `buffer`, then those of its
@@ -509,71 +394,6 @@ pub(super) fn keep_room(process: &Process, words: KVVec<u32>) {
     }
 }
 
-/// Checks the copied commands. The first `prepended` words are not the client's. Returns the
-/// state in which the commands leave the core.
-#[inline(always)]
-pub(super) fn check(
-    process: &Process,
-    core: &Core,
-    tables: &Tables,
-    (words, entry, prepended): (&mut [u32], Pipe, usize),
-) -> Result<Exit> {
-    let addresses = process.addresses(core, tables);
-    let loaded = &tables.per_core[core.index()].loaded;
-    let checked = if process.device.parameters().mend_addresses {
-        checker::check_states(words, core.states(), entry, addresses, Some(loaded))
-    } else {
-        checker::check(words, core.states(), entry, addresses, Some(loaded))
-    };
-    checked.map_err(|mut refusal| {
-        refusal.at = refusal.at.saturating_sub(prepended);
-        refuse(process, "command buffer", refusal, tables)
-    })
-}
-
-/// Logs a probable mistake in checked commands, if [`Zone::Command`] is on.
-#[inline(never)]
-fn lint(core: &Core, tables: &Tables, words: &[u32]) {
-    if !log::debugs(Zone::Command) {
-        return;
-    }
-    // The checker has replaced address 0 with the address of scratch memory.
-    let scratch = core.scratch().in_pipe(Pipe::Pipe2d);
-    let has = [DE_SRC_ADDRESS, DE_DEST_ADDRESS].map(|state| {
-        let value = tables.per_core[core.index()].loaded.used(state);
-        value.is_some_and(|address| address != scratch)
-    });
-    let resolve_target = core.states().resolve_target();
-    if let Some(lint) = lint::first(words, resolve_target, has) {
-        debug_client!(in Command, "COMMIT: {}", lint);
-    }
-}
-
-#[cold]
-#[inline(never)]
-fn refuse(process: &Process, what: &str, refusal: Refusal, tables: &Tables) -> Error {
-    // The client may have just mapped a framebuffer: make the next COMMIT look for them again.
-    framebuffers::forget_mappings(process);
-    let hint = tables.hint(&refusal);
-    warn_client!(REFUSALS, "{} refused: {}{}", what, refusal, hint);
-    Error::InvalidData
-}
-
-/// Checks the copied states of a context. Replaces each address that is not the process's with
-/// that of scratch memory. Returns the state in which they leave the core.
-pub(super) fn check_states(
-    process: &Process,
-    core: &Core,
-    tables: &Tables,
-    words: &mut [u32],
-    entry: Pipe,
-) -> Result<Exit> {
-    let addresses = process.addresses(core, tables);
-    let loaded = &tables.per_core[core.index()].loaded;
-    checker::check_states(words, core.states(), entry, addresses, Some(loaded))
-        .map_err(|refusal| refuse(process, "context", refusal, tables))
-}
-
 #[cold]
 #[inline(never)]
 fn no_core(error: Error, what: &str, index: u32, selector: CoreSelector) -> Error {
@@ -610,18 +430,6 @@ pub(super) fn logged<T>(what: &str, result: Result<T>) -> Result<T> {
         if error.errno().is_none() {
             warn_client!(FAILURES, "{}: {}", what, error);
         }
-    })
-}
-
-/// The pipe that number `number` in field `name` selects. `InvalidArgument`: there is none.
-pub(super) fn entry_pipe(core: &Core, name: &str, number: u32) -> Result<Pipe> {
-    core.pipes().entry(number).ok_or_else(|| {
-        mistake!(
-            Error::InvalidArgument,
-            "{} is {:#x}: it must be 0 (3D) or 1 (2D)",
-            name,
-            number
-        )
     })
 }
 

@@ -14,7 +14,7 @@ use super::{
     changes,
     profile,
     shared,
-    shared_signals,
+    signals,
     tables::PerCore,
     Process, //
 };
@@ -86,7 +86,7 @@ impl Process {
         self.usage.end();
         if reclaimer.are_over(&self.last_jobs()) {
             shared::unshare_all(&self);
-            shared_signals::unshare(&self);
+            signals::unshare(&self);
             self.give_all_back();
         }
         Self::go_on_ending(self);
@@ -104,7 +104,7 @@ impl Process {
         match step {
             OWN_WORK => {
                 shared::unshare_all(self);
-                shared_signals::unshare(self);
+                signals::unshare(self);
                 // The windows hold references to the process. None is mapped, because a mapping
                 // keeps its file open.
                 let views = core::mem::take(&mut self.tables().pool_views);

@@ -4,7 +4,10 @@
 //! (`allowedRanges=framebuffer`), and MAP_USER_MEMORY's memory without pages.
 
 use super::{
-    tables::Tables,
+    tables::{
+        Named,
+        Tables, //
+    },
     Process, //
 };
 use crate::{
@@ -12,8 +15,7 @@ use crate::{
     log::debug_client,
     memory::{
         gpu_address,
-        Elsewhere,
-        FramebufferUse, //
+        Elsewhere, //
     },
     prelude::*,
     stream::addresses::{
@@ -21,10 +23,7 @@ use crate::{
         Owner, //
     },
     sys::{
-        framebuffer::{
-            self,
-            Framebuffer, //
-        },
+        framebuffer,
         widen, //
     }, //
 };
@@ -32,14 +31,6 @@ use kernel::io::PhysAddr;
 
 /// A stamp that forces a search: [`framebuffer::stamp`] never returns it twice.
 pub(super) const UNSEEN: usize = usize::MAX;
-
-/// A framebuffer that a process's commands may name.
-pub(super) struct Named {
-    range: Range,
-    kept: Framebuffer,
-    /// Keeps the framebuffer mapped for the GPU.
-    _use: FramebufferUse,
-}
 
 /// Searches for framebuffers, if the parameter asks for it and the process's mappings have
 /// changed since the last search. The process's commands may name the addresses of the

@@ -10,19 +10,18 @@ use super::{
     cache,
     changes,
     import,
+    lock,
     names,
     node::{
-        self,
         Life,
         NodeEntry,
         Unlocking, //
     },
+    nodes,
     shared,
-    streams::{
-        self,
-        FENCE_TIMEOUT, //
-    },
     tables::Tables,
+    waits,
+    window,
     Clients,
     Locking,
     Process, //
@@ -82,7 +81,7 @@ pub(super) fn create_in(process: &Arc<Process>, bytes: u64, pool: u32) -> Result
     let bytes = usize::try_from(bytes).ok().and_then(page_align);
     let bytes = bytes.and_then(|bytes| u32::try_from(bytes).ok());
     let bytes = bytes.ok_or(Error::OutOfMemory)?;
-    let (handle, ..) = node::allocate(process, bytes, ALIGNMENT, GENERIC, pool)?;
+    let (handle, ..) = nodes::allocate(process, bytes, ALIGNMENT, GENERIC, pool)?;
     import::live_node(process, handle)
 }
 
@@ -118,7 +117,7 @@ pub(crate) fn address_of(process: &Process, node: &Node) -> Result<u32> {
 /// Frees a handle of the process for `node`, as FREE does.
 pub(crate) fn release(process: &Arc<Process>, node: &Arc<Node>) {
     if let Ok(handle) = handle_of(process, node) {
-        let _ = node::free(process, handle, false);
+        let _ = nodes::free(process, handle, false);
     }
 }
 
@@ -161,10 +160,10 @@ fn end(process: &Process, node: &Arc<Node>, closes: bool) {
     if is_freed {
         shared::unshare(process, handle);
     }
-    node::end_view_here(process, view);
+    window::end_view_here(process, view);
     if let Some(entry) = over {
         entry.give_back();
-        node::end_node_here(process, entry);
+        nodes::end_node_here(process, entry);
     }
 }
 
@@ -192,7 +191,7 @@ pub(crate) fn lock(
         parts: BOTH,
     };
     let handle = handle_of(process, node)?;
-    match node::lock(process, file, None, handle, how)? {
+    match lock::lock(process, file, None, handle, how)? {
         Reply::Locked { user, .. } => {
             let mut tables = process.tables();
             let entry = tables.handle_of(node);
@@ -214,7 +213,7 @@ pub(crate) fn lock(
 pub(crate) fn unlock(process: &Arc<Process>, node: &Arc<Node>) -> Result {
     process.check_own()?;
     let handle = handle_of(process, node)?;
-    let unlocked = node::unlock(
+    let unlocked = lock::unlock(
         process,
         handle,
         Unlocking {
@@ -230,12 +229,12 @@ pub(crate) fn unlock(process: &Arc<Process>, node: &Arc<Node>) -> Result {
         let queued = process
             .device
             .first_core()
-            .and_then(|core| node::queue_unlock(process, &core, handle, false).map(|_| ()));
+            .and_then(|core| lock::queue_unlock(process, &core, handle, false).map(|_| ()));
         if queued.is_err() {
             // No ring takes the event half: finish now.
             let over = process.tables().finish_unlock(handle, false);
             if let Some(entry) = over {
-                node::end_node_here(process, entry);
+                nodes::end_node_here(process, entry);
             }
         }
     }
@@ -324,23 +323,11 @@ fn import_object(process: &Process, buffer: &DmaBuf) -> Result<Arc<Node>> {
     memory.wrap(imported, process.number)
 }
 
-/// Checks that the caller may export `node`. `InvalidData`: the file is another process's. If
-/// it `is_first`, waits for the jobs that write the node: importers only see the fences of
-/// later jobs.
-pub(crate) fn check_export(process: &Process, node: &Node, is_first: bool) -> Result {
-    process.check_own()?;
-    if is_first {
-        streams::wait_for_object(process, node, false, FENCE_TIMEOUT)
-    } else {
-        Ok(())
-    }
-}
-
 /// Waits for memory that the process has released. Called if an import finds the memory in use.
 pub(crate) fn settle(process: &Process) -> Result {
     process.check_own()?;
     changes::finish_returns(process);
-    node::reclaim(process).map(|_| ())
+    waits::reclaim(process).map(|_| ())
 }
 
 impl Tables {

@@ -9,18 +9,14 @@
 
 use super::{
     import,
-    names::{
-        self,
-        Name, //
-    },
+    name::Name,
+    names,
     shared_buffers::{
         self,
         Piece, //
     },
-    signal::{
-        self,
-        Signal, //
-    },
+    signal::Signal,
+    signals,
     Process, //
 };
 use crate::{
@@ -117,7 +113,7 @@ pub(super) fn keep(
         },
         _signal: match signal {
             0 => None,
-            id => Some(signal::find(process, id)?),
+            id => Some(signals::find(process, id)?),
         },
     };
     Ok(Reply::File(holder::keep(buffer)?))

@@ -1,24 +1,51 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Hints for the author of a client: what a refused address may be.
-//!
-//! Only used when a stream is refused.
+//! Hints for the author of a client: errors in what a process submits, and what the address may be
+//! for which a stream is refused.
 
 use super::{
     tables::Tables,
     user_views::Viewed, //
 };
-use crate::stream::{
-    addresses::{
-        Kind,
-        Owner, //
+use crate::{
+    log::{
+        warn_client,
+        RateLimit, //
     },
-    checker::{
-        Fault,
-        Refusal, //
+    stream::{
+        addresses::{
+            Kind,
+            Owner, //
+        },
+        checker::{
+            Fault,
+            Refusal, //
+        }, //
     }, //
 };
 use kernel::fmt;
+
+static MISTAKES: RateLimit = RateLimit::new();
+
+/// Logs an error in what a process submits. Evaluates to the error.
+macro_rules! mistake {
+    (in queue, $error:expr, $text:tt $(, $value:expr)* $(,)?) => {{
+        $crate::client::hints::tell_mistake("queue", kernel::prelude::fmt!($text $(, core::convert::identity($value))*));
+        $error
+    }};
+    ($error:expr, $text:tt $(, $value:expr)* $(,)?) => {{
+        // `identity` copies the value: taking its address would keep it in memory on the hot path.
+        $crate::client::hints::tell_mistake("COMMIT", kernel::prelude::fmt!($text $(, core::convert::identity($value))*));
+        $error
+    }};
+}
+pub(super) use mistake;
+
+#[cold]
+#[inline(never)]
+pub(super) fn tell_mistake(of: &str, what: fmt::Arguments<'_>) {
+    warn_client!(MISTAKES, "{}: {}", of, what);
+}
 
 /// An address at most this far past the end of an object counts as an overrun.
 const NEAR: u32 = 1 << 20;

@@ -9,23 +9,20 @@
 //! descriptor, view and importer ends, even if the handle is freed.
 
 use super::{
-    changes::{
-        self,
-        Returned, //
-    },
-    client_memory::{
-        self,
-        ClientMemory, //
-    },
+    change::Returned,
+    changes,
+    client_memory::ClientMemory,
     framebuffers,
     names,
     node::{
-        self,
         NodeEntry,
         Origin, //
     },
+    nodes,
     restarts,
     shared,
+    tables::Mapped,
+    waits,
     Process, //
 };
 use crate::{
@@ -64,33 +61,6 @@ impl Source {
     }
 }
 
-/// An import by Russell King's ioctls or MAP_USER_MEMORY.
-pub(super) enum Mapped {
-    /// Memory that the driver does not own.
-    Memory(ClientMemory<UserMemory>),
-    /// The node of a dma-buf, with its handle.
-    Node(u32, Arc<Node>),
-    /// Memory that the process may use and the GPU reaches without a mapping: a framebuffer.
-    Common,
-}
-
-impl Mapped {
-    /// The memory, if the driver does not own it.
-    pub(super) fn memory(&self) -> Option<&ClientMemory<UserMemory>> {
-        match self {
-            Mapped::Memory(memory) => Some(memory),
-            Mapped::Node(..) | Mapped::Common => None,
-        }
-    }
-
-    /// Drops it. The GPU must have ended its use.
-    pub(super) fn release(self) {
-        if let Mapped::Memory(memory) = self {
-            memory.release();
-        }
-    }
-}
-
 /// Maps `source` for the GPU. If memory is short and `waits` is set, waits until some is
 /// reclaimed.
 pub(super) fn take(
@@ -104,7 +74,7 @@ pub(super) fn take(
     let memory = process.device.memory();
     let reclaim = || {
         if waits {
-            node::reclaim(process).map(|_| ())
+            waits::reclaim(process).map(|_| ())
         } else {
             Ok(())
         }
@@ -163,7 +133,7 @@ fn map_own(process: &Arc<Process>, node: Arc<Node>) -> Result<(u32, u32)> {
     };
     inserted.inspect_err(|_| {
         if has_node(process, handle, &node) {
-            let _ = node::free(process, handle, false);
+            let _ = nodes::free(process, handle, false);
         }
     })
 }
@@ -177,7 +147,7 @@ pub(super) fn unmap_foreign(process: &Arc<Process>, mapped: Mapped) {
         }
         // The handle may have been reused for another node.
         Mapped::Node(handle, node) if has_node(process, handle, &node) => {
-            let _ = node::free(process, handle, false);
+            let _ = nodes::free(process, handle, false);
         }
         Mapped::Node(..) | Mapped::Common => {}
     }
@@ -198,7 +168,7 @@ pub(super) fn take_shown(
     waits: bool,
 ) -> Result<ClientMemory<UserMemory>> {
     let memory = take(process, source, write, waits)?;
-    client_memory::show(process, Arc::new(memory, crate::sys::GFP_CLIENT)?, waits)
+    waits::show(process, Arc::new(memory, crate::sys::GFP_CLIENT)?, waits)
 }
 
 /// Adds `memory` to the table. Returns the handle and the GPU address.
@@ -231,7 +201,7 @@ pub(super) fn wrap(process: &Arc<Process>, what: Foreign, in_lines: bool) -> Res
             let memory = take(process, &source, true, waits)?;
             let bytes = memory.bytes();
             let node = process.device.memory().wrap(memory, process.number)?;
-            Ok((client_memory::show(process, node, waits)?, bytes))
+            Ok((waits::show(process, node, waits)?, bytes))
         }),
     };
     let (node, bytes) = match (taken, source) {

@@ -19,7 +19,9 @@
 mod action;
 mod buffer;
 mod cache;
+mod change;
 mod changes;
+mod check;
 mod client_context;
 mod client_memory;
 mod clients;
@@ -37,8 +39,11 @@ mod hangs;
 mod hints;
 pub(crate) mod import;
 mod ledgers;
+mod lock;
+mod name;
 mod names;
 mod node;
+mod nodes;
 mod power;
 pub(crate) mod profile;
 mod query;
@@ -50,8 +55,8 @@ pub(crate) mod restarts;
 mod shared;
 mod shared_buffers;
 mod shared_info;
-mod shared_signals;
 mod signal;
+mod signals;
 pub(crate) mod streams;
 mod submission;
 mod tables;
@@ -105,7 +110,7 @@ use crate::{
     }, //
 };
 use action::Events;
-use changes::Changes;
+use change::Changes;
 use completion::CompletionPage;
 use kernel::{
     mm::Mm,
@@ -146,7 +151,6 @@ pub(crate) use streams::{
     Used,
     FENCE_TIMEOUT, //
 };
-pub(crate) use window::PoolView;
 
 /// A core whose jobs end with events of clients.
 pub(crate) type Core = gpu::Core<Events>;
@@ -168,6 +172,9 @@ pub(crate) type Device = gpu::Device<Events>;
 
 /// A core whose operating points can be switched by the file `gpu_govern`.
 pub(crate) use crate::gpu::Governed;
+
+/// A process's window on the pool.
+pub(crate) type PoolView = sys::window::View<Process>;
 
 /// A core that clients can find, until dropped.
 pub(crate) type Published = gpu::Published<Events>;
@@ -535,8 +542,8 @@ impl Process {
                 buffer::allocate(self, file, bytes, non_paged)
             }
             Request::FreeContiguous(buffer) => buffer::free(self, buffer).map(done),
-            Request::MapPool { bytes } => node::map_pool(self, file, view(), bytes),
-            Request::UnmapPool { user, bytes } => node::unmap_pool(self, user, bytes).map(done),
+            Request::MapPool { bytes } => window::map_pool(self, file, view(), bytes),
+            Request::UnmapPool { user, bytes } => window::unmap_pool(self, user, bytes).map(done),
             Request::MapMemory { handle } => buffer::map(self, file, handle),
             Request::UnmapMemory { handle } => buffer::unmap(self, handle).map(done),
             Request::AllocateLinear {
@@ -550,10 +557,10 @@ impl Process {
                 } else {
                     pool
                 };
-                let (node, pool, bytes) = node::allocate(self, bytes, alignment, kind, pool)?;
+                let (node, pool, bytes) = nodes::allocate(self, bytes, alignment, kind, pool)?;
                 Ok(Reply::Node { node, pool, bytes })
             }
-            Request::AllocateSurface(surface) => node::allocate_surface(self, surface),
+            Request::AllocateSurface(surface) => nodes::allocate_surface(self, surface),
             Request::Lock {
                 node,
                 cacheable,
@@ -569,7 +576,7 @@ impl Process {
                     of_object: false,
                     parts,
                 };
-                node::lock(self, file, view(), node, how)
+                lock::lock(self, file, view(), node, how)
             }
             Request::Unlock {
                 node,
@@ -581,16 +588,16 @@ impl Process {
                     by_event,
                     of_object: false,
                 };
-                node::unlock(self, node, how)
+                lock::unlock(self, node, how)
             }
-            Request::FinishUnlock { node, by_event } => node::queue_unlock(
+            Request::FinishUnlock { node, by_event } => lock::queue_unlock(
                 self,
                 &*unnamed::core_after_commands(self, selector)?,
                 node,
                 by_event,
             ),
             Request::FreeNode { node, if_unlocked } => {
-                node::free(self, node, if_unlocked).map(done)
+                nodes::free(self, node, if_unlocked).map(done)
             }
             Request::NameNode { node } => names::name(self, node),
             Request::ImportNode { name } => names::import_named(self, name),
@@ -616,8 +623,8 @@ impl Process {
             }
             Request::UnmapUser(named) => userptr::unmap(self, named).map(done),
             Request::Cache(range) => cache::maintain(self, range).map(done),
-            Request::UserSignal(command) => signal::run(self, command),
-            Request::CreateFence { signal } => signal::create_fence(self, signal),
+            Request::UserSignal(command) => signals::run(self, command),
+            Request::CreateFence { signal } => signals::create_fence(self, signal),
             Request::WaitFence { fd, milliseconds } => {
                 let what = (WaitFor::Fence(fd), Limited::Fence(fd, milliseconds));
                 let wait = |left| Ok(sys::fence::wait(fd, left, false)?);
@@ -661,7 +668,7 @@ impl Process {
                 match unnamed::core_after_commands(self, selector) {
                     Ok(core) => commit::logged(
                         "EVENT_COMMIT",
-                        queue::event_commit(self, &core, queue, format),
+                        submission::event_commit(self, &core, queue, format),
                     ),
                     Err(_) if format.vector_knows_events() && self.is_vector(selector) => {
                         Err(Error::NotSupported)

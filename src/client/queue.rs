@@ -11,36 +11,33 @@
 use super::{
     action::{
         Action,
-        Count,
         Events, //
     },
-    buffer::BufferEntry,
-    changes::Change,
-    commit::mistake,
+    change::{
+        Change,
+        Count, //
+    },
     handles::Detached,
-    import::{
-        self,
-        Mapped, //
-    },
-    node::{
-        self,
-        Claimed, //
-    },
+    hints::mistake,
+    import,
+    node::Claimed,
+    nodes,
     shared,
-    shared_signals,
-    signal,
-    submission,
-    tables::Tables,
+    signals,
+    tables::{
+        BufferEntry,
+        Mapped,
+        Tables, //
+    },
     user_views::Viewed,
-    Core,
+    window,
     Process, //
 };
 use crate::{
     abi::{
         self,
         Format,
-        Record,
-        Reply, //
+        Record, //
     },
     limits::{
         MAX_RECORDS,
@@ -181,8 +178,8 @@ impl<'a> Queue<'a> {
             Record::Signal {
                 id,
                 process: target,
-            } if is_named(process, target) || shared_signals::shares_signals(process) => {
-                match signal::find(process, id) {
+            } if is_named(process, target) || signals::shares_signals(process) => {
+                match signals::find(process, id) {
                     Ok(signal) => Action::Signal(signal),
                     Err(_) => {
                         debug_client!(
@@ -216,7 +213,7 @@ impl<'a> Queue<'a> {
                 counter,
                 signal,
             } => {
-                let until = (self.counter(wanted)?, signal::find(process, signal).ok());
+                let until = (self.counter(wanted)?, signals::find(process, signal).ok());
                 let counter = self.counter(counter)?;
                 self.count(Count {
                     counter,
@@ -228,7 +225,7 @@ impl<'a> Queue<'a> {
                 let owner = shared::owner_of(process, node);
                 // Allocate first, because nothing may fail after a claim.
                 let change = Change::free(&owner, node)?;
-                let Ok(claimed) = node::claim(&owner, node, false) else {
+                let Ok(claimed) = nodes::claim(&owner, node, false) else {
                     debug_client!(
                         in Event,
                         "a FREE_VIDEO_MEMORY record is left out: there is no node {node:#x}"
@@ -437,7 +434,7 @@ impl<'a> Queue<'a> {
             match claim {
                 // As in the C driver, the view ends now, and the memory when the event fires.
                 Claim::Buffer(detached) => {
-                    node::end_view_here(self.process, detached.get().shown());
+                    window::end_view_here(self.process, detached.get().shown());
                     let mut tables = self.process.tables();
                     let view = Viewed::Buffer(detached.handle());
                     tables.user_views.remove(detached.get().user, view);
@@ -487,39 +484,8 @@ impl Queue<'_> {
                 Claim::UserMemory(detached) => {
                     self.process.tables().user_memory.put_back(detached);
                 }
-                Claim::Node(owner, node, claimed) => node::unclaim(&owner, node, &claimed),
+                Claim::Node(owner, node, claimed) => nodes::unclaim(&owner, node, &claimed),
             }
         }
     }
-}
-
-/// EVENT_COMMIT: runs the records after all jobs in the ring.
-pub(super) fn event_commit(
-    process: &Arc<Process>,
-    core: &Core,
-    queue: u64,
-    format: Format,
-) -> Result<Reply<'static>> {
-    let first = queue;
-    let mut queue = Queue::empty(process, core.ring().empty_payload());
-    queue.read(first, format)?;
-    if queue.is_empty() {
-        return Ok(Reply::Nothing);
-    }
-    let reply = submission::submit(process, core, None, &mut queue)?.into();
-    queue.submitted();
-    Ok(reply)
-}
-
-/// Runs one record after all jobs in the ring.
-pub(super) fn queue_record(
-    process: &Arc<Process>,
-    core: &Core,
-    record: Record,
-) -> Result<Reply<'static>> {
-    let mut queue = Queue::empty(process, core.ring().empty_payload());
-    queue.add(record)?;
-    let reply = submission::submit(process, core, None, &mut queue)?.into();
-    queue.submitted();
-    Ok(reply)
 }

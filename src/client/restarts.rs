@@ -16,10 +16,7 @@
 //!
 //! Lock: `galcore restarts`, a leaf.
 
-use super::{
-    waits::waited,
-    Process, //
-};
+use super::Process;
 use crate::prelude::*;
 use crate::sys::{
     self,
@@ -233,6 +230,20 @@ fn left(milliseconds: u32, since: u64, now: u64) -> u32 {
     let left = all.saturating_sub(gone) + MILLISECOND - 1;
     // CAST: less than 2^63, and at most `milliseconds` then.
     Delta::from_nanos(left as i64).as_millis() as u32
+}
+
+/// Calls and traces `wait`, which waits for `what`, for at most `milliseconds` ([`u32::MAX`]:
+/// without limit).
+#[inline(always)]
+pub(super) fn waited<T>(
+    what: WaitFor,
+    milliseconds: u32,
+    wait: impl FnOnce() -> Result<T>,
+) -> Result<T> {
+    what.record(milliseconds, wait, |result| match result {
+        Ok(_) => 0,
+        Err(error) => error.status(),
+    })
 }
 
 /// Calls `wait` with the time left of a timeout of `milliseconds`, which includes earlier

@@ -10,7 +10,7 @@
 //! Lock: `galcore shared nodes`, a leaf.
 
 use super::{
-    changes::Change,
+    change::Change,
     client_memory::ClientMemory,
     handles::Handles,
     node::{
@@ -106,7 +106,7 @@ pub(super) fn insert(process: &Arc<Process>, mut entry: NodeEntry) -> Result<u32
 }
 
 /// If nodes are shared and `handle` is another process's, adds the node to the table. A caller
-/// that does not lock the node must call [`node::end_if_over`](super::node::end_if_over) next.
+/// that does not lock the node must call [`nodes::end_if_over`](super::nodes::end_if_over) next.
 pub(super) fn import(process: &Process, handle: u32) -> Result {
     let Some(registry) = process.registry() else {
         return Ok(());

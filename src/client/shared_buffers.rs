@@ -5,13 +5,13 @@
 //! CREATE returns an id. With MAP, another process that knows the id gets a reference to the
 //! buffer. A reference ends by DESTROY or with its process, and the buffer with its last reference.
 //! A process with a reference may READ and WRITE. Ids are names, as those of nodes
-//! ([`super::names`]), and hard to guess. Source: the vendor's `gc_hal_kernel.c` of 5.0.11, which
+//! ([`super::name`]), and hard to guess. Source: the vendor's `gc_hal_kernel.c` of 5.0.11, which
 //! limits buffers to 1024 bytes. There, all processes have all buffers, and ids count up.
 //!
 //! Lock: `galcore shared buffer` in each buffer, a leaf. Its holder does not access user space.
 
 use super::{
-    names::{
+    name::{
         Name,
         Names, //
     },
@@ -141,7 +141,7 @@ pub(super) fn run(process: &Process, command: SharedBuffer) -> Result<Reply<'_>>
         SharedBuffer::Destroy { id } => {
             let over = {
                 let mut tables = process.tables();
-                let at = tables.place_of_piece(id).ok_or(Error::NotFound)?;
+                let at = place_of_piece(&tables.pieces, id).ok_or(Error::NotFound)?;
                 let entry = &mut tables.pieces[at];
                 entry.references -= 1;
                 match entry.references {
@@ -167,7 +167,7 @@ pub(super) fn run(process: &Process, command: SharedBuffer) -> Result<Reply<'_>>
 /// Adds a reference of the process to a buffer.
 fn keep_piece(process: &Process, name: Name<Piece>, piece: Arc<Piece>) -> Result {
     let mut tables = process.tables();
-    if let Some(at) = tables.place_of_piece(name.number()) {
+    if let Some(at) = place_of_piece(&tables.pieces, name.number()) {
         let entry = &mut tables.pieces[at];
         let references = entry.references.checked_add(1);
         entry.references = references.ok_or(Error::OutOfResources)?;
@@ -196,14 +196,10 @@ pub(super) fn hold_piece(process: &Process, id: u32) -> Result<(Name<Piece>, Arc
 
 fn piece(process: &Process, id: u32) -> Result<Arc<Piece>> {
     let tables = process.tables();
-    let at = tables.place_of_piece(id).ok_or(Error::NotFound)?;
+    let at = place_of_piece(&tables.pieces, id).ok_or(Error::NotFound)?;
     Ok(tables.pieces[at].piece.clone())
 }
 
-impl crate::client::tables::Tables {
-    fn place_of_piece(&self, id: u32) -> Option<usize> {
-        self.pieces
-            .iter()
-            .position(|entry| entry.name.number() == id)
-    }
+fn place_of_piece(pieces: &[PieceEntry], id: u32) -> Option<usize> {
+    pieces.iter().position(|entry| entry.name.number() == id)
 }

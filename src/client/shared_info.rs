@@ -10,7 +10,12 @@
 //! parameter `sharedNodes` shares nodes. Source: sources.md, commands.
 
 use super::{
+    node::{
+        Note,
+        NOTE_WORDS, //
+    },
     shared,
+    tables::Info,
     Process, //
 };
 use crate::{
@@ -23,58 +28,6 @@ use crate::{
     sys, //
 };
 use kernel::uaccess::UserSlice;
-
-/// Published data.
-pub(super) struct Info {
-    id: u32,
-    /// The user that may read it.
-    user: u32,
-    bytes: KVec<u8>,
-}
-
-const NOTE_WORDS: usize = 8;
-
-/// Word offsets of the rectangle to redraw: of its corner and its size.
-const X: usize = 1;
-const Y: usize = 2;
-const WIDTH: usize = 5;
-const HEIGHT: usize = 6;
-
-/// A note of a node: whether the node's tile status is off, two corners and the size of a
-/// rectangle, and a clear value.
-#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
-pub(super) struct Note([u32; NOTE_WORDS]);
-
-impl Note {
-    /// Copies `other`, with the union of both rectangles. Ignores an empty rectangle.
-    fn enlarge(&mut self, other: &Self) {
-        let (old, mut new) = (self.0, other.0);
-        let is_empty = |note: &[u32; NOTE_WORDS]| note[WIDTH] == 0 || note[HEIGHT] == 0;
-        if is_empty(&new) {
-            return;
-        }
-        if !is_empty(&old) {
-            for (at, size) in [(X, WIDTH), (Y, HEIGHT)] {
-                let start = old[at].min(new[at]);
-                let end = |note: &[u32; NOTE_WORDS]| note[at].saturating_add(note[size]);
-                let last = end(&old).max(end(&new));
-                (new[at], new[size]) = (start, last - start);
-            }
-        }
-        self.0 = new;
-    }
-
-    /// Returns the note with its rectangle rounded to tiles, and empties the rectangle.
-    fn take_rectangle(&mut self) -> Self {
-        let mut tiles = *self;
-        for (at, size, place, unit) in [(X, WIDTH, 32, 16), (Y, HEIGHT, 4, 4)] {
-            tiles.0[at] &= !(place - 1);
-            tiles.0[size] = tiles.0[size].saturating_add(unit - 1) & !(unit - 1);
-            (self.0[at], self.0[size]) = (0, 0);
-        }
-        tiles
-    }
-}
 
 fn address(user: u64) -> Result<UserPtr> {
     let at = usize::try_from(user).map_err(|_| Error::InvalidArgument)?;
@@ -194,27 +147,4 @@ fn with_note(process: &Arc<Process>, node: u32, change: impl FnOnce(&mut Note)) 
     };
     change(note);
     Ok(())
-}
-
-#[kunit_tests(galcore_shared_info)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rectangles_grow_and_are_taken_in_tiles() {
-        let note = |x, y, width, height| Note([0, x, y, 0, 0, width, height, 7]);
-        let mut all = Note::default();
-        all.enlarge(&note(40, 10, 8, 2));
-        assert_eq!(all, note(40, 10, 8, 2));
-        all.enlarge(&note(100, 3, 5, 1));
-        assert_eq!(all, note(40, 3, 65, 9));
-        all.enlarge(&note(0, 0, 0, 4));
-        assert_eq!(all, note(40, 3, 65, 9));
-        assert_eq!(all.take_rectangle(), note(32, 0, 80, 12));
-        assert_eq!(all, note(0, 0, 0, 0));
-        all.enlarge(&note(u32::MAX, 1, u32::MAX, 1));
-        all.enlarge(&note(1, 1, 1, 1));
-        assert_eq!(all, note(1, 1, u32::MAX - 1, 1));
-        assert_eq!(all.take_rectangle().0[WIDTH], u32::MAX & !15);
-    }
 }

@@ -6,33 +6,18 @@
 //! waiters. An automatic-reset signal ends one wait, which resets it. Source: sources.md, signals.
 //! The C driver wakes only one waiter of a manual-reset signal.
 
-use super::{
-    changes,
-    restarts::{
-        self,
-        Limited, //
-    },
-    shared_signals,
-    usage::{
-        OneFence,
-        Usage, //
-    },
-    Process, //
+use super::usage::{
+    OneFence,
+    Usage, //
 };
 use crate::{
-    abi::{
-        Format,
-        Reply,
-        UserSignal, //
-    },
     limits::MAX_FENCES,
     prelude::*,
     ring::Outcome,
     sys::{
         self,
         fence::Fence,
-        file::NewFile,
-        trace::WaitFor, //
+        file::NewFile, //
     }, //
 };
 use kernel::{
@@ -276,80 +261,6 @@ impl SignalEntry {
         let more = self.references.checked_add(1);
         self.references = more.ok_or(Error::OutOfResources)?;
         Ok(())
-    }
-}
-
-/// CREATE_NATIVE_FENCE: a fence that is signaled when the signal is set. Errors: as
-/// [`Signal::fence_file`]; `InvalidArgument`: signals are Unix signals.
-pub(super) fn create_fence(process: &Process, signal: u32) -> Result<Reply<'_>> {
-    if process.device.parameters().linux_signal {
-        return Err(Error::InvalidArgument);
-    }
-    let signal = find(process, signal)?;
-    signal.fence_file(&process.usage).map(Reply::File)
-}
-
-pub(super) fn find(process: &Process, id: u32) -> Result<Arc<Signal>> {
-    let own = {
-        let tables = process.tables();
-        tables.signals.get(id).map(|entry| entry.signal.clone())
-    };
-    match own {
-        Some(signal) => Ok(signal),
-        None => shared_signals::of_others(process, id),
-    }
-}
-
-pub(super) fn run(process: &Process, command: UserSignal) -> Result<Reply<'_>> {
-    if process.device.parameters().linux_signal {
-        return Err(Error::InvalidArgument);
-    }
-    match command {
-        UserSignal::Create { manual_reset } => {
-            let signal = Signal::new(manual_reset)?;
-            let id = shared_signals::insert(process, signal)?;
-            Ok(Reply::Signal { id })
-        }
-        UserSignal::Destroy { id } => {
-            // After a fork, the library destroys the inherited signals when the child exits.
-            let format = process.interface().map(|(choice, _)| choice.format());
-            if format.is_some_and(Format::signals_have_owners) && !process.is_callers() {
-                return Err(Error::NotFound);
-            }
-            let over = {
-                let mut tables = process.tables();
-                let entry = tables.signals.get_mut(id).ok_or(Error::NotFound)?;
-                entry.references -= 1;
-                match entry.references {
-                    0 => tables.signals.remove(id),
-                    _ => None,
-                }
-            };
-            if let Some(entry) = over {
-                shared_signals::has_left(process, id, &entry);
-            }
-            Ok(Reply::Nothing)
-        }
-        UserSignal::Signal { id, state } => {
-            find(process, id)?.signal(state);
-            Ok(Reply::Nothing)
-        }
-        UserSignal::Wait { id, milliseconds } => {
-            let signal = find(process, id)?;
-            let what = (WaitFor::Signal(id), Limited::Signal(id, milliseconds));
-            restarts::limited(process, what, milliseconds, || 0, |left| signal.wait(left))?;
-            changes::finish_returns(process);
-            Ok(Reply::Nothing)
-        }
-        UserSignal::Map { id } => {
-            let mapped = {
-                let mut tables = process.tables();
-                tables.signals.get_mut(id).map(SignalEntry::map_again)
-            };
-            mapped.unwrap_or_else(|| shared_signals::join(process, id))?;
-            Ok(Reply::Nothing)
-        }
-        UserSignal::Unknown => Err(Error::InvalidArgument),
     }
 }
 

@@ -7,10 +7,8 @@
 
 use super::{
     action::Action,
-    commit::{
-        self,
-        entry_pipe, //
-    },
+    check,
+    commit,
     gem,
     queue::Queue,
     submission,
@@ -156,14 +154,14 @@ fn run_words(
     if words.len() > MAX_STREAM_WORDS {
         return Err(Error::InvalidArgument);
     }
-    let entry = entry_pipe(core, "exec_state", entry)?;
+    let entry = check::entry_pipe(core, "exec_state", entry)?;
     let mut queue = Queue::empty(process, core.ring().empty_payload());
     let fill = |queue: &mut Queue<'_>| match fence {
         Some(fence) => queue.events().push(Action::Fence(fence)),
         None => Ok(()),
     };
     let none = (0, Format::any());
-    let (submitted, _) = commit::submit_words(
+    let (submitted, _) = submission::submit_words(
         process,
         core,
         (&mut words, entry),
@@ -214,6 +212,18 @@ pub(crate) fn wait_for_object(
     milliseconds: u32,
 ) -> Result {
     wait_for_jobs(process, node, !is_for_writing, milliseconds, None)
+}
+
+/// Checks that the caller may export `node`. `InvalidData`: the file is another process's. If
+/// it `is_first`, waits for the jobs that write the node: importers only see the fences of
+/// later jobs.
+pub(crate) fn check_export(process: &Process, node: &Node, is_first: bool) -> Result {
+    process.check_own()?;
+    if is_first {
+        wait_for_object(process, node, false, FENCE_TIMEOUT)
+    } else {
+        Ok(())
+    }
 }
 
 /// As [`wait_for_object`], for all cores but the one at place `except`.

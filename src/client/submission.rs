@@ -6,21 +6,22 @@
 //! and free memory. So [`Submission`] checks again, under the tables' lock, before each attempt.
 
 use super::{
+    check::{
+        self,
+        Stale, //
+    },
     client_context::OwnContext,
-    commit,
     deltas::{
         self,
         Merged, //
     },
     queue::Queue,
+    restarts,
     tables::{
         PerCore,
         Tables, //
     },
-    waits::{
-        self,
-        waited, //
-    },
+    waits,
     Core,
     Events,
     Process, //
@@ -28,6 +29,7 @@ use super::{
 use crate::{
     abi::{
         Format,
+        Record,
         Reply, //
     },
     context::{
@@ -59,24 +61,11 @@ use crate::{
             Mask, //
         },
         checker::Exit,
-        loaded::Loaded,
-        lookup::{
-            Addresses,
-            Lookup, //
-        },
+        lookup::Lookup,
         states,
-        words::{
-            select_idle_pipe,
-            select_pipe,
-            Caches,
-            Pipe,
-            SELECT_PIPE_WORDS, //
-        }, //
+        words::Pipe, //
     },
-    sys::{
-        self,
-        trace::WaitFor, //
-    }, //
+    sys::trace::WaitFor, //
 };
 use core::cell::Cell;
 
@@ -102,7 +91,7 @@ impl From<Submitted> for Reply<'_> {
 ///
 /// The job reserves its place in the ring under the tables' lock. So checks under this lock are
 /// still valid then, and memory that leaves the tables later is kept until the job has ended.
-pub(super) fn submit(
+fn submit(
     process: &Process,
     core: &Core,
     mut commands: Option<&mut Submission<'_>>,
@@ -159,9 +148,11 @@ pub(super) fn submit(
                 return Ok(Submitted { job, counted });
             }
             Err(error) => return Err(*error),
-            Ok(Attempt::Full) => waited(WaitFor::Place(core.index()), GPU_TIMEOUT, || {
-                ring.wait_for_place(&mut turn)
-            })?,
+            Ok(Attempt::Full) => {
+                restarts::waited(WaitFor::Place(core.index()), GPU_TIMEOUT, || {
+                    ring.wait_for_place(&mut turn)
+                })?
+            }
             Ok(Attempt::NotLoaded) => {
                 turn.leave();
                 if let Some(commands) = &mut commands {
@@ -170,6 +161,106 @@ pub(super) fn submit(
             }
         }
     }
+}
+
+/// Checks the copied commands `words`. Submits them with their context and the records that
+/// `fill` puts into `queue`. `own` is a context in the client's memory. `hold` is an attached
+/// context, and the delta at user address `delta` updates it. Also returns whether the context
+/// was switched. Errors: as [`commit`](super::commit::commit).
+#[inline(always)]
+pub(super) fn submit_words<'a>(
+    process: &'a Arc<Process>,
+    core: &Core,
+    (words, entry): (&mut KVVec<u32>, Pipe),
+    (own, mut hold): (Option<&mut OwnContext>, Option<Hold>),
+    (delta, format): (u64, Format),
+    queue: &mut Queue<'a>,
+    fill: impl FnOnce(&mut Queue<'a>) -> Result,
+) -> Result<(Submitted, bool)> {
+    let (stale, data, lent, of_context);
+    let (exit, version, epoch) = {
+        let mut tables = process.tables();
+        // If this fails, no loads are noted: nothing is lent, and a FREE resets all addresses.
+        let _ = tables.per_core[core.index()].loaded.prepare();
+        data = tables.per_core[core.index()].data(core.scrub());
+        let loaded = &tables.per_core[core.index()].loaded;
+        let may_be_stale = loaded.may_be_stale(tables.addresses.removals());
+        stale = if may_be_stale && process.device.parameters().check_addresses {
+            check::find_stale(process, core, &tables, own.is_some(), hold.as_mut())?
+        } else {
+            None
+        };
+        loaded.begin(tables.per_core[core.index()].origin(hold.as_ref()));
+        let exit = check::check(process, core, &tables, (words, entry, 0))?;
+        lent = loaded.lent();
+        of_context = loaded.in_context(lent);
+        check::lint(core, &tables, words);
+        if lent != 0 {
+            check::complete(words, entry, core.ring().caches(), loaded)?;
+        }
+        (exit, tables.addresses.version(), loaded.epoch())
+    };
+    fill(queue)?;
+    let mut work = Submission {
+        process,
+        core,
+        words,
+        entry,
+        exit,
+        version,
+        own,
+        hold,
+        load: None,
+        delta,
+        format,
+        merged: Merged::default(),
+        switched: None,
+        stale,
+        data,
+        epoch,
+        is_context_new: false,
+        lent,
+        of_context,
+        left: Cell::new(None),
+    };
+    // The context has the values of some lent states. Prepare it before these are checked.
+    if of_context != 0 {
+        work.load()?;
+    }
+    let submitted = submit(process, core, Some(&mut work), queue)?;
+    work.finish();
+    Ok((submitted, work.switched.is_some()))
+}
+
+/// EVENT_COMMIT: runs the records after all jobs in the ring.
+pub(super) fn event_commit(
+    process: &Arc<Process>,
+    core: &Core,
+    queue: u64,
+    format: Format,
+) -> Result<Reply<'static>> {
+    let first = queue;
+    let mut queue = Queue::empty(process, core.ring().empty_payload());
+    queue.read(first, format)?;
+    if queue.is_empty() {
+        return Ok(Reply::Nothing);
+    }
+    let reply = submit(process, core, None, &mut queue)?.into();
+    queue.submitted();
+    Ok(reply)
+}
+
+/// Runs one record after all jobs in the ring.
+pub(super) fn queue_record(
+    process: &Arc<Process>,
+    core: &Core,
+    record: Record,
+) -> Result<Reply<'static>> {
+    let mut queue = Queue::empty(process, core.ring().empty_payload());
+    queue.add(record)?;
+    let reply = submit(process, core, None, &mut queue)?.into();
+    queue.submitted();
+    Ok(reply)
 }
 
 /// If hangs were charged to the process, waits before its commands.
@@ -194,124 +285,51 @@ impl Process {
         tables.jobs[place] = tables.jobs[place].wrapping_add(1);
         self.last_jobs[place].store(number, Relaxed);
     }
-
-    /// The GPU addresses that the process's commands may name.
-    pub(super) fn addresses<'a>(&'a self, core: &Core, tables: &'a Tables) -> Addresses<'a> {
-        let parameters = self.device.parameters();
-        if !parameters.check_addresses {
-            return Addresses::Any;
-        }
-        Addresses::Of {
-            own: &tables.addresses,
-            common: &parameters.allowed_ranges,
-            scratch: core.scratch(),
-        }
-    }
-}
-
-/// Finds the states that hold addresses of memory that the process has freed since its last
-/// commands. Called before the new commands are noted. `own`: the new commands have a context
-/// in the client's memory. `hold`: they have this attached context.
-pub(super) fn find_stale(
-    process: &Process,
-    core: &Core,
-    tables: &Tables,
-    own: bool,
-    hold: Option<&mut Hold>,
-) -> Result<Option<KBox<[Stale; PIPES]>>> {
-    let PerCore {
-        loaded,
-        last_context,
-        ..
-    } = &tables.per_core[core.index()];
-    let mut all: [Stale; PIPES] = Default::default();
-    let addresses = process.addresses(core, tables);
-    let is_unsure = match hold.and_then(Hold::buffers) {
-        Some(buffers) if !own => buffers.has_strays(Lookup::new(addresses)),
-        // The GPU may still hold addresses from the context of earlier commands. The process
-        // may have sent these through another open file, with the other kind of context.
-        _ => {
-            let last = last_context.as_ref();
-            last.is_some_and(|last| last.may_have_strays(Lookup::new(addresses)))
-        }
-    };
-    if is_unsure || loaded.is_unsure() {
-        loaded.forget_all();
-        return Ok(None);
-    }
-    let mut lookup = Lookup::new(addresses);
-    for (pipe, stale) in [Pipe::Pipe3d, Pipe::Pipe2d].into_iter().zip(&mut all) {
-        let is_allowed = |state, value| lookup.resolve(state, value).is_some();
-        loaded.stale(pipe, is_allowed, &mut stale.states, &mut stale.held)?;
-        if !stale.states.is_empty() {
-            stale.words = core.scrub().stale(pipe, &stale.states, &core.scratch())?;
-        }
-    }
-    if all.iter().all(|stale| stale.states.is_empty()) {
-        return Ok(None);
-    }
-    let all = KBox::new(all, sys::GFP_CLIENT)?;
-    // Forget them now: the new commands, noted later, may load them again. This function must
-    // not fail after this: only a failure after `Loaded::begin` makes all states unsure.
-    for stale in all.iter() {
-        loaded.forget(&stale.states);
-    }
-    Ok(Some(all))
 }
 
 /// Checked commands on their way into the ring.
 pub(super) struct Submission<'a> {
-    pub(super) process: &'a Process,
-    pub(super) core: &'a Core,
-    pub(super) words: &'a mut [u32],
-    pub(super) entry: Pipe,
-    pub(super) exit: Exit,
+    process: &'a Process,
+    core: &'a Core,
+    words: &'a mut [u32],
+    entry: Pipe,
+    exit: Exit,
     /// [`AddressSet::version`] of the process's addresses at the last check.
-    pub(super) version: u64,
+    version: u64,
     /// The context in the client's memory, if there is one.
-    pub(super) own: Option<&'a mut OwnContext>,
+    own: Option<&'a mut OwnContext>,
     /// The context that ATTACH has made, if there is one.
-    pub(super) hold: Option<Hold>,
+    hold: Option<Hold>,
     /// How to load the attached context. Set when the context is up to date.
-    pub(super) load: Option<Load>,
+    load: Option<Load>,
     /// User address of the delta of the COMMIT. 0: none.
-    pub(super) delta: u64,
+    delta: u64,
     /// The layout of deltas.
-    pub(super) format: Format,
+    format: Format,
     /// The deltas that have updated the context.
-    pub(super) merged: Merged,
+    merged: Merged,
     /// Number of the job that loads the context.
-    pub(super) switched: Option<u64>,
+    switched: Option<u64>,
     /// By pipe, states that hold addresses of freed memory, and words that overwrite them. Usually
     /// `None`, so it is boxed.
-    pub(super) stale: Option<KBox<[Stale; PIPES]>>,
+    stale: Option<KBox<[Stale; PIPES]>>,
     /// The data that the process has loaded into the 2D pipe before.
-    pub(super) data: Option<Arc<OwnData>>,
-    /// [`Loaded::epoch`] at the last check.
-    pub(super) epoch: u64,
+    data: Option<Arc<OwnData>>,
+    /// [`Loaded::epoch`](crate::stream::loaded::Loaded::epoch) at the last check.
+    epoch: u64,
     /// The context was prepared after the last check of the commands.
-    pub(super) is_context_new: bool,
-    /// The lent states, which [`complete`] has prepended to the commands.
-    pub(super) lent: Mask,
+    is_context_new: bool,
+    /// The lent states, which [`check::complete`] has prepended to the commands.
+    lent: Mask,
     /// The lent states that the context loads.
-    pub(super) of_context: Mask,
+    of_context: Mask,
     /// The context of the process's previous commands. It must be dropped without locks.
-    pub(super) left: Cell<Option<Arc<AttachedContext>>>,
-}
-
-/// States of one pipe that hold addresses of freed memory.
-#[derive(Default)]
-pub(super) struct Stale {
-    states: KVVec<u32>,
-    /// The value of each state.
-    held: KVVec<u32>,
-    /// Loads that overwrite the states.
-    words: KVVec<u32>,
+    left: Cell<Option<Arc<AttachedContext>>>,
 }
 
 impl Submission<'_> {
     /// Called when the commands are in the ring. Finishes the submission.
-    pub(super) fn finish(&mut self) {
+    fn finish(&mut self) {
         if let Some(own) = &self.own {
             own.write_back();
             if own.keeps_nothing() {
@@ -398,8 +416,12 @@ impl Submission<'_> {
             if lends_again {
                 self.lend_again(tables, is_context_new);
             }
-            let commands = (&mut self.words[..], self.entry, lent_words(self.lent));
-            self.exit = commit::check(self.process, self.core, tables, commands)?;
+            let commands = (
+                &mut self.words[..],
+                self.entry,
+                check::lent_words(self.lent),
+            );
+            self.exit = check::check(self.process, self.core, tables, commands)?;
             self.version = version;
         }
         Ok(())
@@ -441,10 +463,10 @@ impl Submission<'_> {
                 value
             }
         };
-        let room = lent_words(self.lent);
+        let room = check::lent_words(self.lent);
         if let Some(words) = self.words.get_mut(..room) {
             let caches = self.core.ring().caches();
-            write_lent(words, self.lent, self.entry, caches, value_of);
+            check::write_lent(words, self.lent, self.entry, caches, value_of);
         }
     }
 
@@ -521,7 +543,7 @@ impl Submission<'_> {
     }
 
     /// Prepares the context of the commands for loading. May sleep. The caller holds no lock.
-    pub(super) fn load(&mut self) -> Result {
+    fn load(&mut self) -> Result {
         if let Some(own) = &mut self.own {
             own.load(self.process, self.core)?;
             self.is_context_new = true;
@@ -548,77 +570,4 @@ impl Submission<'_> {
             self.switched = Some(place.number());
         }
     }
-}
-
-/// Prepends loads of the *lent* states to checked commands: states that bound a draw, and that the
-/// commands do not load before it. The ring drains both pipes before these loads.
-#[cold]
-#[inline(never)]
-pub(super) fn complete(
-    words: &mut KVVec<u32>,
-    entry: Pipe,
-    caches: &Caches,
-    loaded: &Loaded,
-) -> Result {
-    let lent = loaded.lent();
-    let room = lent_words(lent);
-    let count = words.len();
-    words.resize(count + room, 0, sys::GFP_CLIENT)?;
-    words.copy_within(..count, room);
-    let value_of = |place, _| loaded.lent_value(place);
-    write_lent(&mut words[..room], lent, entry, caches, value_of);
-    Ok(())
-}
-
-/// The states of each pipe, as a bit mask of [`bounds::STATES`].
-const LENT_OF_PIPES: [(Pipe, Mask); 2] = [
-    (Pipe::Pipe2d, !bounds::OF_3D),
-    (Pipe::Pipe3d, bounds::OF_3D),
-];
-
-/// Number of words that [`write_lent`] writes.
-fn lent_words(lent: Mask) -> usize {
-    if lent == 0 {
-        return 0;
-    }
-    let pipes = LENT_OF_PIPES
-        .iter()
-        .filter(|(_, states)| lent & states != 0);
-    // CAST: at most the number of states.
-    let (pipes, states) = (pipes.count(), lent.count_ones() as usize);
-    2 * states + 2 + pipes * SELECT_PIPE_WORDS
-}
-
-/// Writes loads of the `lent` states (a bit mask of [`bounds::STATES`]), and then selects pipe
-/// `last`. `value_of` gets the place of a state and its old word, and returns its value.
-fn write_lent(
-    to: &mut [u32],
-    lent: Mask,
-    last: Pipe,
-    caches: &Caches,
-    mut value_of: impl FnMut(usize, u32) -> u32,
-) {
-    let mut pairs = to.chunks_exact_mut(2);
-    let put = |words: &[u32], pairs: &mut core::slice::ChunksExactMut<'_, u32>| {
-        for (word, to) in words.chunks_exact(2).zip(pairs) {
-            to.copy_from_slice(word);
-        }
-    };
-    let mut is_first = true;
-    for (pipe, states) in LENT_OF_PIPES {
-        if lent & states == 0 {
-            continue;
-        }
-        if core::mem::take(&mut is_first) {
-            put(&select_idle_pipe(pipe), &mut pairs)
-        } else {
-            put(&select_pipe(caches, pipe), &mut pairs)
-        }
-        for place in bounds::places_in(lent & states) {
-            if let Some(to) = pairs.next() {
-                to.copy_from_slice(&bounds::load_of(place, value_of(place, to[1])));
-            }
-        }
-    }
-    put(&select_pipe(caches, last), &mut pairs);
 }

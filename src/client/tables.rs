@@ -3,21 +3,22 @@
 //! The tables of a process: its objects by their handles, and the state that belongs to them all.
 
 use super::{
-    buffer::BufferEntry,
-    framebuffers::Named,
+    client_memory::ClientMemory,
     handles::Handles,
-    import::Mapped,
     ledgers::VideoLedgers,
     node::NodeEntry,
     profile::Profile,
     shared_buffers::PieceEntry,
-    shared_info::Info,
     signal::SignalEntry,
-    user_views::UserViews,
-    window::PoolView, //
+    user_views::{
+        left_of,
+        UserViews, //
+    },
+    PoolView, //
 };
 use crate::{
     abi::Ledger,
+    addr::Range,
     context::{
         kept::Kept,
         scrub::{
@@ -28,7 +29,13 @@ use crate::{
         Hold, //
     },
     limits::MAX_CORES,
-    memory::Backing,
+    memory::{
+        Backing,
+        Buffer,
+        FramebufferUse,
+        Node,
+        UserMemory, //
+    },
     mmu::AddressSpace,
     prelude::*,
     stream::{
@@ -38,7 +45,10 @@ use crate::{
             Origin, //
         }, //
     },
-    sys::power::KeptOn, //
+    sys::{
+        framebuffer::Framebuffer,
+        power::KeptOn, //
+    }, //
 };
 
 /// The tables of a process.
@@ -84,6 +94,74 @@ pub(super) struct Tables {
     pub(super) pool_views: KVec<Arc<PoolView>>,
     /// MAP_MEMORY has mapped the pool, and no UNMAP_MEMORY has followed.
     pub(super) has_mapped_pool: bool,
+}
+
+/// A contiguous buffer in a process's table.
+pub(super) struct BufferEntry {
+    pub(super) buffer: ClientMemory<Buffer>,
+    /// User address of its view. 0: it has none.
+    pub(super) user: usize,
+    /// ALLOCATE_NON_PAGED_MEMORY has allocated it.
+    pub(super) non_paged: bool,
+}
+
+impl BufferEntry {
+    /// Its view, if it has one.
+    pub(super) fn shown(&self) -> Option<(Backing, usize)> {
+        let backing = || Backing::Contiguous((*self.buffer).clone());
+        (self.user != 0).then(|| (backing(), self.user))
+    }
+
+    /// Bytes from user address `user` to the end of the view. `None`: `user` is not in the view.
+    pub(super) fn bytes_from(&self, user: usize) -> Option<usize> {
+        match self.user {
+            0 => None,
+            start => left_of(start, self.buffer.bytes(), user),
+        }
+    }
+}
+
+/// An import by Russell King's ioctls or MAP_USER_MEMORY.
+pub(super) enum Mapped {
+    /// Memory that the driver does not own.
+    Memory(ClientMemory<UserMemory>),
+    /// The node of a dma-buf, with its handle.
+    Node(u32, Arc<Node>),
+    /// Memory that the process may use and the GPU reaches without a mapping: a framebuffer.
+    Common,
+}
+
+impl Mapped {
+    /// The memory, if the driver does not own it.
+    pub(super) fn memory(&self) -> Option<&ClientMemory<UserMemory>> {
+        match self {
+            Mapped::Memory(memory) => Some(memory),
+            Mapped::Node(..) | Mapped::Common => None,
+        }
+    }
+
+    /// Drops it. The GPU must have ended its use.
+    pub(super) fn release(self) {
+        if let Mapped::Memory(memory) = self {
+            memory.release();
+        }
+    }
+}
+
+/// A framebuffer that a process's commands may name.
+pub(super) struct Named {
+    pub(super) range: Range,
+    pub(super) kept: Framebuffer,
+    /// Keeps the framebuffer mapped for the GPU.
+    pub(super) _use: FramebufferUse,
+}
+
+/// Published data.
+pub(super) struct Info {
+    pub(super) id: u32,
+    /// The user that may read it.
+    pub(super) user: u32,
+    pub(super) bytes: KVec<u8>,
 }
 
 /// The state in which a process's commands have left a core.

@@ -88,6 +88,12 @@ impl UserViews {
     }
 }
 
+/// Bytes from `user` to the end of the `bytes` bytes at `start`, if `user` lies in them.
+pub(super) fn left_of(start: usize, bytes: usize, user: usize) -> Option<usize> {
+    let at = user.checked_sub(start)?;
+    bytes.checked_sub(at).filter(|&left| left > 0)
+}
+
 #[kunit_tests(galcore_user_views)]
 mod tests {
     use super::*;

@@ -3,16 +3,18 @@
 //! A process's own memory, mapped for the GPU: MAP_USER_MEMORY, UNMAP_USER_MEMORY.
 
 use super::{
-    changes::Returned,
+    change::Returned,
     client_memory::ClientMemory,
     framebuffers,
     import::{
         self,
-        Mapped,
         Source, //
     },
     restarts,
-    tables::Tables,
+    tables::{
+        Mapped,
+        Tables, //
+    },
     waits,
     Process, //
 };

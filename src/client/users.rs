@@ -8,7 +8,7 @@
 //! paid off. At most [`MAX_DEBTORS`] users without processes have one.
 //!
 //! [`look_up`] limits failed look-ups of names of nodes and ids of shared buffers
-//! ([`super::names`]). A name is a capability: a process that knows it gets the object. So trial
+//! ([`super::name`]). A name is a capability: a process that knows it gets the object. So trial
 //! and error must not find names. Each user has [`FREE_TRIES`] failed look-ups, and then one for
 //! each [`COST`]. The limit is for users, because a user can start any number of processes. The
 //! cost is charged before the look-up, and refunded if the name exists. So a process cannot avoid

@@ -8,11 +8,12 @@
 
 use super::{
     action::Events,
-    commit::mistake,
     framebuffers,
+    hints::mistake,
     node::NodeEntry,
     queue::Queue,
-    signal,
+    restarts::waited,
+    signals,
     submission,
     tables::Tables,
     vector_args::{
@@ -25,8 +26,7 @@ use super::{
         PIXEL,
         TESSELLATOR, //
     },
-    waits::waited,
-    window::PoolView,
+    PoolView,
     Process,
     VectorCore, //
 };
@@ -250,7 +250,7 @@ pub(super) fn commit(
     queue.fill(place, commands.each_ref().map(|words| &words[..]));
     tasks.0.iter_mut().for_each(Queue::finish);
     if !is_switched {
-        if let Ok(signal) = signal::find(process, context.signal) {
+        if let Ok(signal) = signals::find(process, context.signal) {
             signal.signal(true);
         }
     }

@@ -3,7 +3,7 @@
 //! The arguments that a COMMIT for the vector graphics core has in the client's memory: its context
 //! and its table of tasks. Each is copied once, and has a limit.
 
-use super::commit::mistake;
+use super::hints::mistake;
 use crate::{
     abi::{
         vector::{

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Waits for jobs, and the trace events of waits.
+//! Waits for jobs, and for freed memory.
 
 use super::{
+    client_memory::{
+        ClientMemory,
+        Reachable, //
+    },
     restarts::{
         self,
         Limited, //
     },
+    window,
     Process, //
 };
 use crate::{
@@ -21,19 +26,11 @@ use crate::{
     sys::trace::WaitFor, //
 };
 
-/// Calls and traces `wait`, which waits for `what`, for at most `milliseconds` ([`u32::MAX`]:
-/// without limit).
-#[inline(always)]
-pub(super) fn waited<T>(
-    what: WaitFor,
-    milliseconds: u32,
-    wait: impl FnOnce() -> Result<T>,
-) -> Result<T> {
-    what.record(milliseconds, wait, |result| match result {
-        Ok(_) => 0,
-        Err(error) => error.status(),
-    })
-}
+/// How often an allocation waits for other processes' memory. They may free memory forever.
+const RECLAIMS: u32 = 4;
+
+/// How often, before each of these waits, it waits for memory that the process has freed itself.
+const STEPS: u32 = 3;
 
 impl Process {
     /// The process's last job on each core.
@@ -94,4 +91,63 @@ pub(super) fn wait_for_cores(process: &Process, except: Option<usize>) -> Result
         }
     }
     result
+}
+
+/// Reclaims memory that the process has freed, and tries `allocate` again. If that is not
+/// enough, waits for memory of other processes and of ending ones, which may take long. Hung
+/// cores return no memory.
+pub(super) fn reclaim_and<T>(process: &Process, allocate: impl Fn() -> Result<T>) -> Result<T> {
+    let reclaimer = process.device.reclaimer();
+    for _ in 0..RECLAIMS {
+        let freed = reclaimer.freed();
+        // Memory that a job of the process frees is reclaimed in steps: it is unmapped, and then
+        // dropped.
+        for _ in 0..STEPS {
+            let goes_on = reclaim(process)?;
+            match allocate() {
+                Err(Error::OutOfMemory) if goes_on => {}
+                other => return other,
+            }
+        }
+        match reclaimer.wait_for_others() {
+            Err(Error::Interrupted) => return Err(Error::Interrupted),
+            Err(_) => break,
+            // Jobs that ended during the wait have freed more memory.
+            Ok(()) if reclaimer.freed() != freed => {}
+            Ok(()) => break,
+        }
+    }
+    allocate()
+}
+
+/// Waits for memory that the process and ended jobs have freed. Returns whether the cores make
+/// progress. `Interrupted`. The caller holds no lock.
+pub(super) fn reclaim(process: &Process) -> Result<bool> {
+    // First: taking the tables' lock applies the changes that ended jobs have noted.
+    window::take_left_views(process);
+    let reclaimer = process.device.reclaimer();
+    // On any other error, the memory is reclaimed later.
+    if reclaimer.wait_for_own(&process.revoker) == Err(Error::Interrupted) {
+        return Err(Error::Interrupted);
+    }
+    match process.device.wait_for_reclaim(process.usage.shares()) {
+        Err(Error::GpuNotResponding) => Ok(false),
+        outcome => outcome,
+    }
+}
+
+/// As [`ClientMemory::new`]. If the process has no addresses and `waits` is set, waits until
+/// some are reclaimed. The caller holds no lock. `Interrupted`.
+pub(super) fn show<T: Reachable>(
+    process: &Process,
+    object: Arc<T>,
+    waits: bool,
+) -> Result<ClientMemory<T>> {
+    match ClientMemory::new(object.clone(), process) {
+        Err(Error::OutOfResources) if waits => {
+            reclaim(process)?;
+            ClientMemory::new(object, process)
+        }
+        shown => shown,
+    }
 }

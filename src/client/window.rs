@@ -4,17 +4,20 @@
 
 use super::{
     completion,
-    import::Mapped,
     node::{
         NodeEntry,
         Origin, //
     },
-    tables::Tables,
+    tables::{
+        Mapped,
+        Tables, //
+    },
     user_views::Viewed,
+    PoolView,
     Process, //
 };
-use crate::sys::prelude::*;
 use crate::{
+    abi::Reply,
     log::{
         warn_client,
         RateLimit, //
@@ -26,26 +29,22 @@ use crate::{
         View,
         Word, //
     },
+    prelude::*,
     stream::addresses::{
         Kind,
         Owner, //
     },
     sys::{
         self,
+        chrdev::OpenFile,
         physical::Part,
         vma::NewArea,
-        window::{
-            self,
-            Pager, //
-        }, //
+        window::Pager, //
     }, //
 };
 
 /// Accesses to the pool outside of the process's nodes.
 static STRAYS: RateLimit = RateLimit::new();
-
-/// A process's window on the pool.
-pub(crate) type PoolView = window::View<Process>;
 
 /// Maps what the offset of `area` names: the pool, the completion page, a buffer or a node.
 ///
@@ -102,6 +101,102 @@ impl Pager for Process {
                 offset
             ),
         }
+    }
+}
+
+/// MAP_MEMORY of the pool: returns the address of the whole pool in `view`, in another window
+/// of the process, or in a new window. `InvalidArgument`: no bytes. `OutOfMemory`.
+pub(super) fn map_pool(
+    process: &Arc<Process>,
+    file: &OpenFile,
+    view: Option<Arc<PoolView>>,
+    bytes: u64,
+) -> Result<Reply<'static>> {
+    if bytes == 0 {
+        return Err(Error::InvalidArgument);
+    }
+    let last = process.device.memory().pool_bytes().saturating_sub(1);
+    let user = process.tables().in_pool(view, last);
+    let user = user.and_then(|user| user.checked_sub(last));
+    let user = user.or_else(|| map_whole_pool(process, file, 0));
+    let user = user.ok_or(Error::OutOfMemory)?;
+    process.tables().has_mapped_pool = true;
+    Ok(Reply::Mapped {
+        // CAST: at most 64 bits.
+        user: user as u64,
+    })
+}
+
+/// UNMAP_MEMORY of the pool. As in the C driver, any address names the one mapping. It stays,
+/// because nodes are visible in it. `InvalidArgument`: no mapping, or address or size is 0.
+pub(super) fn unmap_pool(process: &Process, user: u64, bytes: u64) -> Result {
+    let is_named = user != 0 && bytes != 0;
+    if is_named && core::mem::take(&mut process.tables().has_mapped_pool) {
+        Ok(())
+    } else {
+        Err(Error::InvalidArgument)
+    }
+}
+
+/// Maps the whole pool. Returns the user address of its byte `offset`.
+pub(super) fn map_whole_pool(process: &Process, file: &OpenFile, offset: usize) -> Option<usize> {
+    let bytes = process.device.memory().pool_bytes();
+    let start = file.map_into_caller(bytes, 0).ok()?;
+    start.checked_add(offset)
+}
+
+/// Ends the caller's view of an unlocked page-backed node. If a record has removed the last
+/// lock, the view still exists: records run in a context that cannot unmap.
+pub(super) fn end_view(process: &Process, handle: u32) {
+    let idle = {
+        let mut tables = process.tables();
+        match tables.nodes.get(handle) {
+            Some(entry) if entry.locks == 0 => tables.hide_node(handle),
+            _ => None,
+        }
+    };
+    end_view_here(process, idle);
+}
+
+/// Ends a view of the process. If the caller is another process, or memory is short, leaves it
+/// to [`end_left_views`].
+#[inline]
+pub(super) fn end_view_here(process: &Process, view: Option<(Backing, usize)>) {
+    if let Some(view) = view {
+        end_this_view(process, view);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn end_this_view(process: &Process, (backing, user): (Backing, usize)) {
+    if !process.is_callers() || !backing.unmap(user) {
+        leave_view(process, &mut process.tables(), (backing.clone(), user));
+    }
+}
+
+/// Notes a view that cannot be ended now. If there is no memory for the note, the view stays
+/// until the process ends.
+pub(super) fn leave_view(process: &Process, tables: &mut Tables, view: (Backing, usize)) {
+    let _ = tables.left_views.push(view, crate::sys::GFP_CLIENT);
+    process.has_left_views.store(true, Relaxed);
+}
+
+/// Ends the views that were left (see [`end_view`]). The caller holds no lock.
+#[inline]
+pub(super) fn end_left_views(process: &Process) {
+    if process.has_left_views.load(Relaxed) {
+        take_left_views(process);
+    }
+}
+
+#[cold]
+#[inline(never)]
+pub(super) fn take_left_views(process: &Process) {
+    process.has_left_views.store(false, Relaxed);
+    let views = core::mem::take(&mut process.tables().left_views);
+    for view in views {
+        end_view_here(process, Some(view));
     }
 }
 
@@ -262,10 +357,4 @@ impl Tables {
             _ => false,
         }
     }
-}
-
-/// Bytes from `user` to the end of the `bytes` bytes at `start`, if `user` lies in them.
-pub(super) fn left_of(start: usize, bytes: usize, user: usize) -> Option<usize> {
-    let at = user.checked_sub(start)?;
-    bytes.checked_sub(at).filter(|&left| left > 0)
 }

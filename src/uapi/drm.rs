@@ -20,6 +20,7 @@ use super::{
 use crate::{
     client::{
         gem,
+        streams,
         window,
         Clients,
         Process,
@@ -274,7 +275,7 @@ impl<C: Calls> NodeFile for File<C> {
     }
 
     fn check(&self, object: &Arc<Node>, is_first: bool) -> Result<(), Errno> {
-        let checked = gem::check_export(self.owner()?, object, is_first);
+        let checked = streams::check_export(self.owner()?, object, is_first);
         checked.map_err(errno)
     }
 

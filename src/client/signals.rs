@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Signals that every process can use (parameter `sharedSignals`).
+//! The signals of a process, and those that every process can use (parameter `sharedSignals`).
 //!
 //! Up to 4.6.9, and on Dove, the vendor's signals have global numbers. A program that knows a
 //! number can wait for the signal, set it, and have events set it. This driver has a registry of
@@ -10,15 +10,28 @@
 //! Lock: `galcore shared signals`, a leaf.
 
 use super::{
+    changes,
     handles::Handles,
+    restarts::{
+        self,
+        Limited, //
+    },
     signal::{
         Signal,
         SignalEntry, //
     },
     Process, //
 };
-use crate::limits::MAX_HANDLES;
-use crate::prelude::*;
+use crate::{
+    abi::{
+        Format,
+        Reply,
+        UserSignal, //
+    },
+    limits::MAX_HANDLES,
+    prelude::*,
+    sys::trace::WaitFor, //
+};
 
 /// The most signals of a process. All processes together have at most [`MAX_HANDLES`].
 const MAX_SIGNALS: usize = MAX_HANDLES / 8;
@@ -85,10 +98,84 @@ fn registry(process: &Process) -> Option<&SharedSignals> {
     shares_signals(process).then(|| process.clients.shared_signals())
 }
 
+/// CREATE_NATIVE_FENCE: a fence that is signaled when the signal is set. Errors: as
+/// [`Signal::fence_file`]; `InvalidArgument`: signals are Unix signals.
+pub(super) fn create_fence(process: &Process, signal: u32) -> Result<Reply<'_>> {
+    if process.device.parameters().linux_signal {
+        return Err(Error::InvalidArgument);
+    }
+    let signal = find(process, signal)?;
+    signal.fence_file(&process.usage).map(Reply::File)
+}
+
+pub(super) fn find(process: &Process, id: u32) -> Result<Arc<Signal>> {
+    let own = {
+        let tables = process.tables();
+        tables.signals.get(id).map(|entry| entry.signal.clone())
+    };
+    match own {
+        Some(signal) => Ok(signal),
+        None => of_others(process, id),
+    }
+}
+
+pub(super) fn run(process: &Process, command: UserSignal) -> Result<Reply<'_>> {
+    if process.device.parameters().linux_signal {
+        return Err(Error::InvalidArgument);
+    }
+    match command {
+        UserSignal::Create { manual_reset } => {
+            let signal = Signal::new(manual_reset)?;
+            let id = insert(process, signal)?;
+            Ok(Reply::Signal { id })
+        }
+        UserSignal::Destroy { id } => {
+            // After a fork, the library destroys the inherited signals when the child exits.
+            let format = process.interface().map(|(choice, _)| choice.format());
+            if format.is_some_and(Format::signals_have_owners) && !process.is_callers() {
+                return Err(Error::NotFound);
+            }
+            let over = {
+                let mut tables = process.tables();
+                let entry = tables.signals.get_mut(id).ok_or(Error::NotFound)?;
+                entry.references -= 1;
+                match entry.references {
+                    0 => tables.signals.remove(id),
+                    _ => None,
+                }
+            };
+            if let Some(entry) = over {
+                has_left(process, id, &entry);
+            }
+            Ok(Reply::Nothing)
+        }
+        UserSignal::Signal { id, state } => {
+            find(process, id)?.signal(state);
+            Ok(Reply::Nothing)
+        }
+        UserSignal::Wait { id, milliseconds } => {
+            let signal = find(process, id)?;
+            let what = (WaitFor::Signal(id), Limited::Signal(id, milliseconds));
+            restarts::limited(process, what, milliseconds, || 0, |left| signal.wait(left))?;
+            changes::finish_returns(process);
+            Ok(Reply::Nothing)
+        }
+        UserSignal::Map { id } => {
+            let mapped = {
+                let mut tables = process.tables();
+                tables.signals.get_mut(id).map(SignalEntry::map_again)
+            };
+            mapped.unwrap_or_else(|| join(process, id))?;
+            Ok(Reply::Nothing)
+        }
+        UserSignal::Unknown => Err(Error::InvalidArgument),
+    }
+}
+
 /// Another process's signal, if signals are shared. `NotFound`: no such signal.
 #[cold]
 #[inline(never)]
-pub(super) fn of_others(process: &Process, id: u32) -> Result<Arc<Signal>> {
+fn of_others(process: &Process, id: u32) -> Result<Arc<Signal>> {
     let registry = registry(process).ok_or(Error::NotFound)?;
     registry.find(id).ok_or(Error::NotFound)
 }
@@ -101,7 +188,7 @@ pub(super) fn shares_signals(process: &Process) -> bool {
 /// Adds a new signal to the table, under a number of the table or the registry. Returns the
 /// number.
 #[inline]
-pub(super) fn insert(process: &Process, signal: Arc<Signal>) -> Result<u32> {
+fn insert(process: &Process, signal: Arc<Signal>) -> Result<u32> {
     match registry(process) {
         None => process.tables().signals.insert(SignalEntry::new(signal)),
         Some(registry) => insert_shared(process, registry, signal),
@@ -132,7 +219,7 @@ fn insert_shared(process: &Process, registry: &SharedSignals, signal: Arc<Signal
 
 /// MAP (USER_SIGNAL) of another process's signal, if signals are shared. `NotFound`: no such
 /// signal.
-pub(super) fn join(process: &Process, id: u32) -> Result {
+fn join(process: &Process, id: u32) -> Result {
     let registry = registry(process).ok_or(Error::NotFound)?;
     let signal = registry.join(id).ok_or(Error::NotFound)?;
     let entry = SignalEntry::new(signal);
@@ -160,7 +247,7 @@ pub(super) fn join(process: &Process, id: u32) -> Result {
 /// The process's table has lost a signal. Ends the signal, or, if signals are shared, only the
 /// process's part in it.
 #[inline]
-pub(super) fn has_left(process: &Process, id: u32, entry: &SignalEntry) {
+fn has_left(process: &Process, id: u32, entry: &SignalEntry) {
     match registry(process) {
         None => entry.signal.end(),
         Some(registry) => registry.leave(id),
