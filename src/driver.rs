@@ -6,7 +6,6 @@ use crate::sys::prelude::*;
 use crate::{
     abi::HardwareType,
     client::{
-        AnyCore,
         Clients,
         Device,
         Governed,
@@ -237,7 +236,7 @@ impl platform::Driver for Driver {
             identity,
         )?;
         let powered = Powered(hardware.clone());
-        let core = AnyCore::new(&place, hardware.clone())?;
+        let core = place.new_core(hardware.clone())?;
         // Dropped after the interrupt, if the rest fails.
         let running = Running::new(core.clone(), place);
         let interrupt = Registration::new(pdev, NAME, core.interrupt()).inspect_err(|error| {

@@ -162,10 +162,10 @@ pub(crate) type VectorCore = gpu::VectorCore<Events>;
 pub(crate) type AnyCore = gpu::AnyCore<Events>;
 
 /// The interrupt handlers of an [`AnyCore`].
-pub(crate) type Interrupt = gpu::core::Interrupt<Events>;
+pub(crate) type Interrupt = gpu::Interrupt<Events>;
 
 /// The power operations of an [`AnyCore`].
-pub(crate) type PowerSwitch = gpu::core::PowerSwitch<Events>;
+pub(crate) type PowerSwitch = gpu::PowerSwitch<Events>;
 
 /// A device and its cores.
 pub(crate) type Device = gpu::Device<Events>;

@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A core of any kind: binding, power and display.
+//! A core of any kind: binding, power, interrupts and display.
+//!
+//! The hard interrupt handler only reads the acknowledge register, which clears that register, and
+//! wakes the interrupt's thread.
 
 use super::{
-    core::{
-        Interrupt,
-        PowerSwitch, //
-    },
-    device::Place,
-    Core,
-    VectorCore, //
+    core::Core,
+    vector::VectorCore, //
 };
 use crate::sys::prelude::*;
 use crate::{
-    abi::HardwareType,
     hw::{
         Hardware,
         Identity, //
@@ -24,8 +21,21 @@ use crate::{
         Handover,
         Payload,
         Waited, //
+    },
+    sys::{
+        self,
+        irq::Handler,
+        power::Switch, //
     }, //
 };
+use kernel::{
+    irq::ThreadedIrqReturn,
+    time::delay::fsleep, //
+};
+
+/// Retries before hibernation while memory is not released yet, and milliseconds before each.
+const RETURN_TRIES: u32 = 20;
+const RETURN_PAUSE: i64 = 10;
 
 /// Evaluates `$do` with the core of any kind as `$core`.
 macro_rules! each {
@@ -57,16 +67,6 @@ impl<P: Payload> Clone for AnyCore<P> {
 }
 
 impl<P: Payload> AnyCore<P> {
-    /// Creates the core at `place` with `hardware`, which was reset. The core does not run yet.
-    ///
-    /// Prints every failure.
-    pub(crate) fn new(place: &Place<P>, hardware: Arc<Hardware>) -> Result<Self> {
-        match hardware.identity().hardware_type() {
-            HardwareType::Vector => VectorCore::new(place, hardware).map(Self::Vector),
-            _ => Core::new(place, hardware).map(Self::Ring),
-        }
-    }
-
     /// The core's interrupt handlers.
     pub(crate) fn interrupt(&self) -> Interrupt<P> {
         Interrupt(self.clone())
@@ -140,5 +140,74 @@ impl<P: Payload> AnyCore<P> {
     /// memory may have been reused.
     pub(crate) fn copy_given(&self, job: &Given, offset: u32, to: &mut [u32]) -> bool {
         each!(self, core => core.engine().copy_given(job, offset, to))
+    }
+}
+
+/// The power operations of a core.
+pub(crate) struct PowerSwitch<P: Payload> {
+    core: AnyCore<P>,
+    memory: Arc<VideoMemory>,
+}
+
+impl<P: Payload> Switch for PowerSwitch<P> {
+    fn switch_off(&self) -> Result {
+        each!(&self.core, core => core.engine().switch_off())
+    }
+
+    fn switch_on(&self) -> Result {
+        each!(&self.core, core => core.engine().switch_on())
+    }
+
+    fn sleep(&self) -> Result {
+        each!(&self.core, core => core.engine().fall_asleep())
+    }
+
+    fn wake(&self) {
+        each!(&self.core, core => core.engine().wake_up())
+    }
+
+    fn hibernate(&self) -> Result {
+        let mut tries = 0;
+        loop {
+            // Memory of processes that have exited may still be queued for release.
+            sys::work::flush();
+            let bytes = match self.memory.leave_pool() {
+                Ok(()) => return Ok(()),
+                Err(bytes) => bytes,
+            };
+            if tries == RETURN_TRIES {
+                self.core.hardware().tell_lost(bytes);
+                return Err(EBUSY);
+            }
+            fsleep(Delta::from_millis(RETURN_PAUSE));
+            tries += 1;
+        }
+    }
+
+    fn limit(&self, speed: u32) {
+        if let AnyCore::Ring(core) = &self.core {
+            core.ring().set_limit(speed.max(core.least_scale));
+        }
+    }
+
+    fn has_divider(&self) -> bool {
+        matches!(self.core, AnyCore::Ring(_))
+    }
+}
+
+/// The interrupt handlers of a core.
+pub(crate) struct Interrupt<P: Payload>(AnyCore<P>);
+
+impl<P: Payload> Handler for Interrupt<P> {
+    fn handle(&self) -> ThreadedIrqReturn {
+        if self.0.hardware().interrupt() {
+            ThreadedIrqReturn::WakeThread
+        } else {
+            ThreadedIrqReturn::None
+        }
+    }
+
+    fn handle_threaded(&self) {
+        each!(&self.0, core => core.engine().complete())
     }
 }

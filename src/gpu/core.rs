@@ -3,16 +3,8 @@
 //! One GPU core: its hardware, its ring, and the tables for checking its streams.
 //!
 //! Lock: `galcore core`, taken before `galcore ring`. It is held while registers are read for
-//! display, so that the core is not stopped during the read. The hard interrupt handler only reads
-//! the acknowledge register, which clears that register, and wakes the interrupt's thread.
+//! display, so that the core is not stopped during the read.
 
-use super::{
-    any::{
-        each,
-        AnyCore, //
-    },
-    device::Place, //
-};
 use crate::sys::prelude::*;
 use crate::{
     context::{
@@ -25,13 +17,14 @@ use crate::{
         Identity,
         MmuVersion, //
     },
-    memory::VideoMemory,
     mmu::{
         Contents,
         LinearMapping,
         Vm, //
     },
+    params::Parameters,
     ring::{
+        Config,
         Payload,
         Reclaimer,
         Ring,
@@ -45,18 +38,9 @@ use crate::{
             Scratch, //
         },
         states::States, //
-    },
-    sys::{
-        self,
-        irq::Handler,
-        power::Switch, //
     }, //
 };
-use kernel::{
-    device::Device,
-    irq::ThreadedIrqReturn,
-    time::delay::fsleep, //
-};
+use kernel::device::Device;
 
 /// The most events that test the interrupt.
 const INTERRUPT_TESTS: u32 = 5;
@@ -66,10 +50,6 @@ const TEST_EVENT_TIMEOUT: u32 = 1000;
 
 /// Milliseconds that running jobs may take when the core is stopped.
 const STOP_TIMEOUT: u32 = 100;
-
-/// Retries before hibernation while memory is not released yet, and milliseconds before each.
-const RETURN_TRIES: u32 = 20;
-const RETURN_PAUSE: i64 = 10;
 
 /// A core.
 #[pin_data]
@@ -89,22 +69,26 @@ pub(crate) struct Core<P: Payload> {
     _ring_mapping: Option<LinearMapping>,
     reclaimer: Arc<Reclaimer>,
     /// The lowest speed of thermal throttling, in 64ths of the full clock.
-    least_scale: u32,
+    pub(super) least_scale: u32,
     /// Whether registers may be read for display. The lock is held during such reads.
     #[pin]
     pub(super) is_on: Mutex<bool>,
 }
 
 impl<P: Payload> Core<P> {
-    /// The core of `hardware`, which was reset, at `place` in its device. It does not run yet.
+    /// The core of `hardware`, which was reset. It does not run yet.
     ///
     /// Prints every failure.
-    pub(crate) fn new(place: &Place<P>, hardware: Arc<Hardware>) -> Result<Arc<Self>> {
-        let device = place.device();
-        let (vm, reclaimer) = (device.vm().clone(), device.reclaimer().clone());
+    pub(super) fn new(
+        hardware: Arc<Hardware>,
+        config: Config,
+        parameters: &Parameters,
+        vm: Arc<Vm>,
+        reclaimer: Arc<Reclaimer>,
+    ) -> Result<Arc<Self>> {
         let dev = hardware.device();
         let identity = hardware.identity();
-        let base_address = device.base_address();
+        let (index, base_address) = (config.core, config.base_address);
         let version = hardware.mmu_version();
         // The ring's commands load the tables of one pipe's MMU only.
         let has_two = version == MmuVersion::V2 && identity.has_3d() && identity.has_2d();
@@ -115,10 +99,10 @@ impl<P: Payload> Core<P> {
             );
             return Err(EINVAL);
         }
-        let states = States::new(identity, device.parameters().bound_draws)
+        let states = States::new(identity, parameters.bound_draws)
             .inspect_err(|_| dev_err!(dev, "no memory for the list of states\n"))?;
         let scratch = Scratch {
-            addresses: [false, true].map(|is_2d| vm.scratch_address(place.index(), is_2d)),
+            addresses: [false, true].map(|is_2d| vm.scratch_address(index, is_2d)),
             // Physical addresses bypass the MMU and the base address registers.
             physical: vm
                 .physical_scratch()
@@ -146,7 +130,6 @@ impl<P: Payload> Core<P> {
             );
             ENOMEM
         })?;
-        let parameters = device.parameters();
         let setup = Setup {
             fast_clear: parameters.fast_clear,
             compression: parameters.compression,
@@ -155,7 +138,7 @@ impl<P: Payload> Core<P> {
         };
         let ring = Ring::with_vm(
             hardware.clone(),
-            place.config(),
+            config,
             setup,
             vm.clone(),
             reclaimer.clone(),
@@ -175,7 +158,7 @@ impl<P: Payload> Core<P> {
             })?;
         Arc::pin_init(
             pin_init!(Self {
-                index: place.index(),
+                index,
                 hardware,
                 states,
                 scratch,
@@ -348,74 +331,5 @@ impl<P: Payload> Core<P> {
         let wanted = self.identity().idle_modules();
         let at = self.hardware.position();
         idle & wanted == wanted && at.wrapping_sub(self.ring.idle_loop()) <= 16
-    }
-}
-
-/// The power operations of a core.
-pub(crate) struct PowerSwitch<P: Payload> {
-    pub(super) core: AnyCore<P>,
-    pub(super) memory: Arc<VideoMemory>,
-}
-
-impl<P: Payload> Switch for PowerSwitch<P> {
-    fn switch_off(&self) -> Result {
-        each!(&self.core, core => core.engine().switch_off())
-    }
-
-    fn switch_on(&self) -> Result {
-        each!(&self.core, core => core.engine().switch_on())
-    }
-
-    fn sleep(&self) -> Result {
-        each!(&self.core, core => core.engine().fall_asleep())
-    }
-
-    fn wake(&self) {
-        each!(&self.core, core => core.engine().wake_up())
-    }
-
-    fn hibernate(&self) -> Result {
-        let mut tries = 0;
-        loop {
-            // Memory of processes that have exited may still be queued for release.
-            sys::work::flush();
-            let bytes = match self.memory.leave_pool() {
-                Ok(()) => return Ok(()),
-                Err(bytes) => bytes,
-            };
-            if tries == RETURN_TRIES {
-                self.core.hardware().tell_lost(bytes);
-                return Err(EBUSY);
-            }
-            fsleep(Delta::from_millis(RETURN_PAUSE));
-            tries += 1;
-        }
-    }
-
-    fn limit(&self, speed: u32) {
-        if let AnyCore::Ring(core) = &self.core {
-            core.ring().set_limit(speed.max(core.least_scale));
-        }
-    }
-
-    fn has_divider(&self) -> bool {
-        matches!(self.core, AnyCore::Ring(_))
-    }
-}
-
-/// The interrupt handlers of a core.
-pub(crate) struct Interrupt<P: Payload>(pub(super) AnyCore<P>);
-
-impl<P: Payload> Handler for Interrupt<P> {
-    fn handle(&self) -> ThreadedIrqReturn {
-        if self.0.hardware().interrupt() {
-            ThreadedIrqReturn::WakeThread
-        } else {
-            ThreadedIrqReturn::None
-        }
-    }
-
-    fn handle_threaded(&self) {
-        each!(&self.0, core => core.engine().complete())
     }
 }

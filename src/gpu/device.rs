@@ -12,14 +12,14 @@ use super::{
         each,
         AnyCore, //
     },
+    core::Core,
     govern::Governor,
     registers::IdleState,
     route::{
         self,
         Firsts, //
     },
-    Core,
-    VectorCore, //
+    vector::VectorCore, //
 };
 use crate::{
     abi::{
@@ -28,6 +28,7 @@ use crate::{
         HardwareType,
         IdentityWords, //
     },
+    hw::Hardware,
     limits::MAX_CORES,
     memory::VideoMemory,
     mmu::Vm,
@@ -430,8 +431,25 @@ impl<P: Payload> Place<P> {
         self.index
     }
 
+    /// Creates the core here with `hardware`, which was reset. The core does not run yet.
+    ///
+    /// Prints every failure.
+    pub(crate) fn new_core(&self, hardware: Arc<Hardware>) -> Result<AnyCore<P>, Errno> {
+        let device = &self.device;
+        let (config, reclaimer) = (self.config(), device.reclaimer.clone());
+        match hardware.identity().hardware_type() {
+            HardwareType::Vector => {
+                VectorCore::new(hardware, config, reclaimer).map(AnyCore::Vector)
+            }
+            _ => {
+                let (parameters, vm) = (device.parameters(), device.vm.clone());
+                Core::new(hardware, config, parameters, vm, reclaimer).map(AnyCore::Ring)
+            }
+        }
+    }
+
     /// The parameters of an engine at this place.
-    pub(super) fn config(&self) -> Config {
+    fn config(&self) -> Config {
         let parameters = self.device.parameters();
         Config {
             core: self.index,
@@ -441,11 +459,6 @@ impl<P: Payload> Place<P> {
             job_timeout: parameters.job_timeout,
             dump_level: parameters.dump_level,
         }
-    }
-
-    /// The device.
-    pub(crate) fn device(&self) -> &Arc<Device<P>> {
-        &self.device
     }
 
     /// Makes `core` visible to clients, until the result is dropped. `EBUSY`: the place has a core.

@@ -3,7 +3,7 @@
 //! The GPU: its cores and their memory.
 
 mod any;
-pub(crate) mod core;
+mod core;
 mod device;
 mod govern;
 mod power;
@@ -16,7 +16,9 @@ pub(crate) use {
     self::core::Core,
     any::{
         each,
-        AnyCore, //
+        AnyCore,
+        Interrupt,
+        PowerSwitch, //
     },
     device::{
         Admin,

@@ -4,11 +4,11 @@
 //!
 //! Lock: `galcore core`, as for other cores.
 
-use super::device::Place;
 use crate::sys::prelude::*;
 use crate::{
     hw::Hardware,
     ring::{
+        Config,
         Payload,
         Reclaimer,
         Waited, //
@@ -47,21 +47,25 @@ pub(crate) struct VectorCore<P: Payload> {
 }
 
 impl<P: Payload> VectorCore<P> {
-    /// Creates the core at `place` with `hardware`, which was reset. The core does not run yet.
+    /// Creates the core with `hardware`, which was reset. The core does not run yet.
     ///
     /// Prints every failure.
-    pub(crate) fn new(place: &Place<P>, hardware: Arc<Hardware>) -> Result<Arc<Self>> {
+    pub(super) fn new(
+        hardware: Arc<Hardware>,
+        config: Config,
+        reclaimer: Arc<Reclaimer>,
+    ) -> Result<Arc<Self>> {
         let dev = hardware.device();
-        let reclaimer = place.device().reclaimer().clone();
+        let index = config.core;
         let table = DmaBuffer::new(hardware.memory(), TABLE_BYTES)
             .inspect_err(|_| dev_err!(dev, "no memory for the MMU's table\n"))?;
         table.fill(NO_PAGE);
         let address = u32::try_from(table.dma_address())?;
-        let queue = Queue::with_table(hardware.clone(), place.config(), address, reclaimer.clone())
+        let queue = Queue::with_table(hardware.clone(), config, address, reclaimer.clone())
             .inspect_err(|_| dev_err!(dev, "no memory for the queue of commands\n"))?;
         Arc::pin_init(
             pin_init!(Self {
-                index: place.index(),
+                index,
                 hardware,
                 queue,
                 reclaimer,
