@@ -5,6 +5,7 @@
 //! The only room that accesses registers. Its only lock is `galcore power times`, a leaf. Source:
 //! sources.md, bring-up.
 
+mod clocks;
 mod debug;
 mod dump;
 mod gating;
@@ -44,6 +45,7 @@ use kernel::{
 use regs::*;
 
 pub(crate) use {
+    clocks::Clocks,
     debug::StateDump,
     dump::RegisterDump,
     identity::Identity,
@@ -52,7 +54,6 @@ pub(crate) use {
         NAMED, //
     },
     power::{
-        Clocks,
         Power,
         Powered, //
     },

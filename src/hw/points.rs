@@ -3,7 +3,7 @@
 //! The operating points of a core, if its node has them: the rates of its clock, each with a
 //! voltage.
 
-use super::power::Clocks;
+use super::clocks::Clocks;
 use crate::sys::prelude::*;
 use kernel::{
     clk::Hertz,
