@@ -31,7 +31,7 @@
 //!    framebuffers` ([`memory`]): those that the GPU reaches. A thread never holds both.
 //! 5. `galcore core` ([`gpu::Core`]), `galcore heap` ([`memory`]), `galcore mmu` and `galcore tlbs`
 //!    ([`mmu::Vm`]), `galcore rings` ([`ring::Reclaimer`]) and `galcore pinned pages`
-//!    ([`sys::pages`]). A thread never holds two of them.
+//!    ([`sys::pinned`]). A thread never holds two of them.
 //! 6. `galcore ring` ([`ring::Engine`]), also under `galcore tlbs` and `galcore rings`, and
 //!    `galcore reclaim` ([`ring::Reclaimer`]). A thread never holds both.
 //! 7. Leaves: `galcore revoking` and `galcore snapshot` ([`ring`]), and of [`client`]

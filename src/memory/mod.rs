@@ -46,14 +46,12 @@ use crate::{
         },
         dma_buf::{
             DmaBuf,
-            Exporter,
             Imports, //
         },
-        pages::{
-            Pages,
-            PinnedPages, //
-        },
+        export::Exporter,
+        pages::Pages,
         physical::Part, //
+        pinned::PinnedPages,
     }, //
 };
 use ::core::cell::Cell;

@@ -24,10 +24,10 @@ use crate::{
     sys::{
         self,
         chrdev::OpenFile,
-        dma_buf::{
+        dma_buf::Import,
+        export::{
             self,
-            Exportable,
-            Import, //
+            Exportable, //
         },
         vma::NewArea, //
     }, //
@@ -419,20 +419,18 @@ impl Node {
 }
 
 impl Exportable for Node {
-    fn memory(&self) -> Option<dma_buf::Memory<'_>> {
+    fn memory(&self) -> Option<export::Memory<'_>> {
         match &self.place {
             Some(Place::Pool(span)) => {
                 let pool = &self.memory.pool.as_ref()?.memory;
                 let part = pool.part(span.offset(), span.bytes())?;
-                Some(dma_buf::Memory::Part(part))
+                Some(export::Memory::Part(part))
             }
             Some(Place::Pages(buffer)) => {
                 let part = buffer.memory.part(0, buffer.bytes())?;
-                Some(dma_buf::Memory::Part(part))
+                Some(export::Memory::Part(part))
             }
-            Some(Place::Virtual(mapping)) => {
-                Some(dma_buf::Memory::Pages(mapping.backing().pages()))
-            }
+            Some(Place::Virtual(mapping)) => Some(export::Memory::Pages(mapping.backing().pages())),
             // A process must not export memory that it does not own.
             Some(Place::Wrapped(_) | Place::Elsewhere(_)) | None => None,
         }

@@ -15,7 +15,10 @@ use super::{
         Region, //
     },
     shim,
-    vma::NewArea, //
+    vma::{
+        Memory,
+        NewArea, //
+    }, //
 };
 use core::ops::Range;
 use kernel::{
@@ -328,13 +331,11 @@ impl DmaBuffer {
         unsafe { shim::gal_fill_memory(self.cpu.add(offset).cast(), size, byte) };
         Ok(())
     }
+}
 
-    /// Maps the start of the buffer into `area`. `EINVAL`: the area is longer than the buffer.
-    ///
-    /// # Safety
-    ///
-    /// As for [`super::vma::Memory::map_into`].
-    pub(super) unsafe fn mmap(&self, area: &NewArea<'_>) -> Result {
+impl Memory for DmaBuffer {
+    /// `EINVAL`: the area is longer than the buffer.
+    unsafe fn map_into(&self, area: &NewArea<'_>, _: bool) -> Result {
         if area.bytes() > self.size {
             return Err(EINVAL);
         }

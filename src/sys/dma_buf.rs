@@ -1,20 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! dma-bufs: imports other drivers' memory for our device, and exports our memory to other drivers
-//! and processes.
+//! dma-bufs: imports other drivers' memory for our device.
 //!
 //! Without `CONFIG_DMA_SHARED_BUFFER` the functions fail with `ENOTSUPP`. The C half is
 //! `shim_dma_buf.c`.
 
 use super::{
     dma,
-    file::{
-        NewFile,
-        Reserved, //
-    },
     mapped,
-    pages::PinnedPages,
-    physical::Part,
+    pinned::PinnedPages,
     prelude::*,
     raw_device,
     shim,
@@ -34,8 +28,7 @@ use kernel::{
     rbtree::{
         RBTree,
         RBTreeNodeReservation, //
-    },
-    types::ForeignOwnable, //
+    }, //
 };
 
 /// A dma-buf.
@@ -45,7 +38,7 @@ use kernel::{
 /// # Invariants
 ///
 /// The pointer is valid, and this owns a reference.
-pub(crate) struct DmaBuf(NonNull<shim::dma_buf>);
+pub(crate) struct DmaBuf(pub(super) NonNull<shim::dma_buf>);
 
 // SAFETY: Any thread may call the kernel's functions on a dma-buf.
 unsafe impl Send for DmaBuf {}
@@ -81,7 +74,7 @@ impl DmaBuf {
         core::mem::ManuallyDrop::new(self).0.as_ptr()
     }
 
-    fn is_writeable(&self) -> bool {
+    pub(super) fn is_writeable(&self) -> bool {
         // SAFETY: By the type invariant the dma-buf is live.
         unsafe { shim::gal_is_writeable(self.0.as_ptr()) }
     }
@@ -91,7 +84,7 @@ impl DmaBuf {
         unsafe { shim::gal_buffer_bytes(self.0.as_ptr()) }
     }
 
-    fn file(&self) -> *mut bindings::file {
+    pub(super) fn file(&self) -> *mut bindings::file {
         // SAFETY: By the type invariant the dma-buf is live.
         unsafe { shim::gal_buffer_file(self.0.as_ptr()) }
     }
@@ -466,23 +459,9 @@ impl Drop for Import {
     }
 }
 
-/// Memory that can be exported as a dma-buf.
-pub(crate) enum Memory<'a> {
-    /// Contiguous and uncached.
-    Part(Part<'a>),
-    /// Pages.
-    Pages(&'a super::pages::Pages),
-}
-
-/// An object whose memory can be exported as a dma-buf.
-pub(crate) trait Exportable: Send + Sync + 'static {
-    /// The memory. `None`: it cannot be exported.
-    fn memory(&self) -> Option<Memory<'_>>;
-}
-
 /// Access mode of a new dma-buf's descriptor, as flags of `open`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Access(u32);
+pub(crate) struct Access(pub(super) u32);
 
 impl Access {
     /// Reading and writing, closed on `exec`.
@@ -493,119 +472,7 @@ impl Access {
         Self(given & (flags::O_ACCMODE | flags::O_CLOEXEC))
     }
 
-    fn closes_on_exec(self) -> bool {
+    pub(super) fn closes_on_exec(self) -> bool {
         self.0 & flags::O_CLOEXEC != 0
-    }
-}
-
-/// The private data of an exported dma-buf.
-struct Owner<T> {
-    object: Arc<T>,
-    /// Importers may write even if the file is read-only.
-    importers_write: bool,
-    /// The address of the exporter identifies it, so this address must not be reused while the
-    /// dma-buf exists.
-    _exporter: Arc<Exporter<T>>,
-}
-
-/// # Safety
-///
-/// `owner` came from `into_foreign`, and this is its end.
-unsafe extern "C" fn put<T: Send + Sync + 'static>(owner: *mut c_void) {
-    // SAFETY: By the caller's contract `owner` came from `into_foreign`, and nothing uses it
-    // afterwards.
-    drop(unsafe { KBox::<Owner<T>>::from_foreign(owner) });
-}
-
-/// Exports objects as dma-bufs, and recognizes its own dma-bufs.
-pub(crate) struct Exporter<T> {
-    /// Gives each exporter a unique address.
-    _place: u8,
-    _objects: PhantomData<fn() -> T>,
-}
-
-impl<T: Exportable> Exporter<T> {
-    /// A new exporter.
-    pub(crate) fn new() -> Result<Arc<Self>> {
-        let this = Self {
-            _place: 0,
-            _objects: PhantomData,
-        };
-        Ok(Arc::new(this, GFP_KERNEL)?)
-    }
-
-    fn tag(self: &Arc<Self>) -> *const c_void {
-        Arc::as_ptr(self).cast()
-    }
-
-    /// Exports `object` as [`Exporter::make`] does, with a new descriptor. `EMFILE`: the process
-    /// has none left.
-    pub(crate) fn export(self: &Arc<Self>, object: Arc<T>, access: Access) -> Result<NewFile> {
-        let reserved = if access.closes_on_exec() {
-            Reserved::new()?
-        } else {
-            Reserved::kept_by_exec()?
-        };
-        let buffer = self.make(object, access, false)?;
-        let file = buffer.file();
-        // The file's reference is the one of the dma-buf.
-        core::mem::forget(buffer);
-        // SAFETY: A new file, whose only reference is ours.
-        unsafe { reserved.fill(file) }
-    }
-
-    /// Exports the memory of `object` with the mode `access`. The dma-buf keeps the object alive.
-    /// `importers_write`: importers may write even if `access` is read-only. `EINVAL`: it cannot be
-    /// exported.
-    pub(crate) fn make(
-        self: &Arc<Self>,
-        object: Arc<T>,
-        access: Access,
-        importers_write: bool,
-    ) -> Result<DmaBuf> {
-        let (pages, start, bytes) = match object.memory().ok_or(EINVAL)? {
-            Memory::Part(part) => (null_mut(), part.start(), part.bytes()),
-            Memory::Pages(pages) => {
-                let pages = pages.allocated().ok_or(EINVAL)?;
-                // C only reads them.
-                (pages.as_ptr().cast_mut(), 0, pages.len() * PAGE_SIZE)
-            }
-        };
-        let owner = Owner {
-            object,
-            importers_write,
-            _exporter: self.clone(),
-        };
-        let owner = KBox::new(owner, GFP_CLIENT)?.into_foreign();
-        let what = shim::gal_export {
-            pages,
-            start,
-            bytes,
-            exporter: self.tag(),
-            owner: owner.cast(),
-            put: Some(put::<T>),
-            flags: access.0,
-        };
-        // SAFETY: The dma-buf gets a reference of the object. So nothing has exclusive access to
-        // the object, and its memory and the array of pages, which has this length, stay valid.
-        let buffer = from_err_ptr(unsafe { shim::gal_export_buffer(&what) }).inspect_err(|_| {
-            // SAFETY: The export failed, so `owner` was not taken and is still ours to drop.
-            unsafe { put::<T>(owner.cast()) };
-        })?;
-        // INVARIANT: It came with a reference.
-        NonNull::new(buffer).map(DmaBuf).ok_or(ENOMEM)
-    }
-
-    /// The object that `buffer` exports, and whether importers may write. `None`: `buffer` is not
-    /// from this exporter.
-    pub(crate) fn find(self: &Arc<Self>, buffer: &DmaBuf) -> Option<(Arc<T>, bool)> {
-        // SAFETY: By its type invariant the dma-buf is live; the tag is only compared.
-        let owner = unsafe { shim::gal_exported_by(buffer.0.as_ptr(), self.tag()) };
-        let owner = NonNull::new(owner.cast::<Owner<T>>())?;
-        // SAFETY: Only this exporter's dma-bufs have its address, and their owners are of this
-        // type; the dma-buf keeps its owner alive.
-        let owner = unsafe { owner.as_ref() };
-        let is_writeable = owner.importers_write || buffer.is_writeable();
-        Some((owner.object.clone(), is_writeable))
     }
 }

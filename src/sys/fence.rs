@@ -47,8 +47,8 @@ impl Fence {
     fn make(core: Option<usize>) -> Result<Self> {
         let in_use = InUse::new()?;
         let queue = work::raw_queue(&in_use);
-        // SAFETY: The queue lives as long as there is an [`InUse`], and `end_all` runs before its
-        // end.
+        // SAFETY: The queue lives as long as there is an [`InUse`], and the work item of fences ends
+        // before it.
         let fence = from_err_ptr(unsafe { shim::gal_new_fence(queue, number_of(core)) })?;
         // INVARIANT: Created just now.
         let fence = NonNull::new(fence).ok_or(ENOMEM)?;
@@ -125,14 +125,4 @@ pub(crate) fn wait(fd: i32, milliseconds: u32, outlasts: bool) -> Result {
     // SAFETY: The call looks up the descriptor in the caller's table and refuses numbers that are
     // not in use.
     kernel::error::to_result(unsafe { shim::gal_wait_fence(fd, milliseconds, outlasts) })
-}
-
-/// Ends the work item of fences.
-///
-/// # Safety
-///
-/// No [`Fence`] exists, and none can be created.
-pub(super) unsafe fn end_all() {
-    // SAFETY: By the caller nothing queues the work item again.
-    unsafe { shim::gal_end_fences() }
 }

@@ -6,29 +6,25 @@ use super::{
     dma,
     dma_buf::Import,
     locked::{
-        Accounts,
         Folio,
         Locked, //
     },
-    mapped::{
-        Mapped,
-        Reservation,
-        Reservations, //
-    },
+    pinned::PinnedPages,
     prelude::*,
     raw_device,
     shim,
     unload::InUse,
-    vma::NewArea,
+    vma::{
+        Memory,
+        NewArea, //
+    },
     GFP_CLIENT, //
 };
-use core::ops::Range;
 use kernel::{
     alloc::flags::__GFP_NOWARN,
     bindings,
     dma::DmaAddress,
     impl_has_work,
-    new_mutex,
     new_work,
     workqueue::{
         Work,
@@ -73,27 +69,6 @@ enum Origin {
     Imported(Import),
 }
 
-/// Pinned user pages that are mapped for a device. Each is mapped once, however often it is pinned,
-/// so that all users share its DMA syncs. For the same reason a page is never both pinned and
-/// imported.
-#[pin_data]
-pub(crate) struct PinnedPages {
-    dev: dma::Device,
-    #[pin]
-    registry: Mutex<Mapped>,
-    accounts: Arc<Accounts>,
-}
-
-/// The physical address of a page.
-///
-/// # Safety
-///
-/// `page` points to a page.
-unsafe fn physical(page: *mut bindings::page) -> u64 {
-    // SAFETY: The call only computes with the pointer, which by the contract points to a page.
-    super::widen(unsafe { shim::gal_page_address(page) })
-}
-
 /// The large folio of a page, if any.
 ///
 /// # Safety
@@ -108,74 +83,6 @@ unsafe fn folio(page: *mut bindings::page) -> Option<Folio> {
         start: super::widen(start),
         pages,
     })
-}
-
-impl PinnedPages {
-    /// A registry without pinned pages.
-    pub(crate) fn new(dev: &dma::Device) -> Result<Arc<Self>> {
-        let accounts = Accounts::new()?;
-        Arc::pin_init(
-            pin_init!(Self {
-                dev: dev.clone(),
-                accounts,
-                registry <- new_mutex!(Mapped::new(), "galcore pinned pages"),
-            }),
-            GFP_KERNEL,
-        )
-    }
-
-    /// Maps a page. `ENOMEM`. `EBUSY`: it is mapped as a part of a dma-buf. `ERANGE`: the device
-    /// cannot reach it. A bounce buffer (swiotlb) cannot replace it, because no request of a client
-    /// tells whether the CPU or the device writes next.
-    ///
-    /// # Safety
-    ///
-    /// The page is pinned, and stays so until [`PinnedPages::unmap`].
-    unsafe fn map(&self, page: *mut bindings::page) -> Result<DmaAddress> {
-        // SAFETY: By the caller's contract the page is pinned, so it is a valid page.
-        let address = unsafe { physical(page) };
-        // CAST: at most 64 bits.
-        if !self.dev.reaches(&(address..address + PAGE_SIZE as u64)) {
-            return Err(ERANGE);
-        }
-        let reservation = Reservation::new()?;
-        self.registry.lock().pin(reservation, address, || {
-            let mut dma = 0;
-            // SAFETY: By the caller the page is pinned.
-            if unsafe { shim::gal_map_page(raw_device(&self.dev), page, &mut dma) } {
-                Ok(dma)
-            } else {
-                Err(ENOMEM)
-            }
-        })
-    }
-
-    /// Ends one use of a page.
-    ///
-    /// # Safety
-    ///
-    /// The use is from [`PinnedPages::map`], and the device has finished with it.
-    unsafe fn unmap(&self, page: *mut bindings::page) {
-        let mut registry = self.registry.lock();
-        // SAFETY: By the caller's contract the page is still pinned, so it is a valid page.
-        let address = unsafe { physical(page) };
-        if let Some(dma) = registry.unpin(address) {
-            // SAFETY: By the registry this was the last use, and by the caller's contract the
-            // device has finished with it. The lock excludes a new mapping of the page meanwhile.
-            unsafe { shim::gal_unmap_page(raw_device(&self.dev), dma) };
-        }
-    }
-
-    /// Notes that the physical `ranges` will be mapped for a dma-buf. `EBUSY`: some are mapped.
-    pub(super) fn import(&self, ranges: &[Range<u64>]) -> Result {
-        let reservations = Reservations::new(ranges.len())?;
-        self.registry.lock().import(reservations, ranges)
-    }
-
-    /// Undoes [`PinnedPages::import`] after the ranges were unmapped.
-    pub(super) fn forget(&self, ranges: &[Range<u64>]) {
-        self.registry.lock().forget(ranges);
-    }
 }
 
 /// Pages with their device addresses.
@@ -523,14 +430,12 @@ impl Pages {
             }
         }
     }
+}
 
-    /// Maps allocated pages into the area, cached or write-combined. `ENXIO`: the area is longer.
-    /// `EINVAL`: the pages are not ours.
-    ///
-    /// # Safety
-    ///
-    /// As for [`super::vma::Memory::map_into`].
-    pub(super) unsafe fn mmap(&self, area: &NewArea<'_>, cached: bool) -> Result {
+impl Memory for Pages {
+    /// Maps only allocated pages. Those that are not cached are write-combined. `ENXIO`: the area
+    /// is longer. `EINVAL`: the pages are not ours.
+    unsafe fn map_into(&self, area: &NewArea<'_>, cached: bool) -> Result {
         let Origin::Allocated(orders) = &self.origin else {
             return Err(EINVAL);
         };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The C half of src/sys/dma_buf.rs: the operations that the kernel calls on our dma-bufs, and what of its interface
- * Rust cannot call. Without CONFIG_DMA_SHARED_BUFFER each function says so.
+ * The C half of src/sys/dma_buf.rs and export.rs: the operations that the kernel calls on our dma-bufs, and what of its
+ * interface Rust cannot call. Without CONFIG_DMA_SHARED_BUFFER each function says so.
  */
 #include <linux/dma-buf.h>
 #include <linux/dma-mapping.h>

@@ -3,8 +3,6 @@
 //! Mappings of driver memory into processes.
 
 use super::{
-    dma::DmaBuffer,
-    pages::Pages,
     prelude::*,
     shim, //
 };
@@ -83,20 +81,6 @@ pub(crate) trait Memory {
     /// The memory lives as long as the mapping: until `area`, and all areas that are split off or
     /// copied from it, are gone. On an error, it lives until the area is empty again.
     unsafe fn map_into(&self, area: &NewArea<'_>, cached: bool) -> Result;
-}
-
-impl Memory for DmaBuffer {
-    unsafe fn map_into(&self, area: &NewArea<'_>, _: bool) -> Result {
-        // SAFETY: The contract of `map_into`, which the caller fulfills, is that of `mmap`.
-        unsafe { self.mmap(area) }
-    }
-}
-
-impl Memory for Pages {
-    unsafe fn map_into(&self, area: &NewArea<'_>, cached: bool) -> Result {
-        // SAFETY: The contract of `map_into`, which the caller fulfills, is that of `mmap`.
-        unsafe { self.mmap(area, cached) }
-    }
 }
 
 /// An object with memory that can be mapped. The object must live as long as the mapping.

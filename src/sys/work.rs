@@ -10,7 +10,6 @@
 
 use super::{
     component,
-    fence,
     prelude::*,
     shim,
     unload::{
@@ -141,10 +140,11 @@ impl Drop for OwnQueue {
         for _ in 0..ROUNDS {
             if unload::close() {
                 // SAFETY: By the type invariant. Nothing queues work any more, because that takes a
-                // use: there are none, and none can be created. The queues are only dropped here.
+                // use: there are none, and none can be created. So no fence exists either. The
+                // queues are only dropped here.
                 unsafe {
                     component::end_all();
-                    fence::end_all();
+                    shim::gal_end_fences();
                     core::mem::ManuallyDrop::drop(&mut self.errands);
                     core::mem::ManuallyDrop::drop(&mut self.urgent);
                     core::mem::ManuallyDrop::drop(&mut self.usual);
