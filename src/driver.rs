@@ -65,7 +65,7 @@ use crate::{
             NodeHolder, //
         }, //
     },
-    uapi::drm::OfCore, //
+    uapi::nodes::OfCore, //
 };
 use kernel::{
     device::Core as CoreContext,

@@ -119,7 +119,7 @@ impl InPlaceModule for Galcore {
         pin_init::pin_init_scope(move || {
             let parameters = Parameters::load()?;
             params::show();
-            uapi::drm::log_if_missing(parameters.drm_nodes);
+            uapi::nodes::log_if_missing(parameters.drm_nodes);
             let major = parameters.major;
             Ok(try_pin_init!(Self {
                 _queue: OwnQueue::new()?,

@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! DRM nodes, their cores and their files. A process's DRM files share its objects with its files
-//! of `/dev/galcore`. [`super::vivante`] and [`super::etnaviv`] have the ioctls.
+//! The files of DRM nodes. A process's DRM files share its objects with its files of
+//! `/dev/galcore`. [`super::vivante`] and [`super::etnaviv`] have the ioctls.
 //!
 //! A file of the node `vivante` belongs to the process that opens it. A file of the node `etnaviv`
 //! belongs to the first process that uses it: an X server opens files for its clients (DRI3).
 //!
-//! Locks: `galcore drm` serializes creation and removal of nodes. `galcore first use` serializes
-//! the assignment of a process to a file of the node `etnaviv`.
+//! Lock: `galcore first use` serializes the assignment of a process to a file of the node
+//! `etnaviv`.
 
 use super::{
     clients,
-    etnaviv::Etnaviv,
     fdinfo,
     join,
-    refuse_area,
-    vivante::Vivante, //
+    refuse_area, //
 };
 use crate::{
     client::{
@@ -35,7 +33,6 @@ use crate::{
             DmaBuf, //
         },
         drm::{
-            self,
             Driver,
             Found,
             NodeFile,
@@ -47,7 +44,6 @@ use crate::{
     }, //
 };
 use kernel::{
-    device,
     error::Error as Errno,
     seq_file::SeqFile,
     sync::SetOnce, //
@@ -296,74 +292,6 @@ impl<C: Calls> NodeFile for File<C> {
     fn release(self: Arc<Self>) {
         if let Ok(process) = self.owner() {
             self.clients.leave(process.clone());
-        }
-    }
-}
-
-/// A core's registration for nodes, until dropped.
-pub(crate) struct OfCore {
-    clients: Arc<Clients>,
-    dev: ARef<device::Device>,
-}
-
-impl OfCore {
-    /// Registers the core `dev`, and creates the missing nodes for it.
-    pub(crate) fn new(clients: &Arc<Clients>, dev: &device::Device) -> Self {
-        let mut nodes = clients.drm().lock();
-        for (at, node) in nodes.iter_mut().enumerate() {
-            if node.is_none() {
-                *node = new_node(clients, at, dev);
-            }
-        }
-        drop(nodes);
-        Self {
-            clients: clients.clone(),
-            dev: dev.into(),
-        }
-    }
-}
-
-impl Drop for OfCore {
-    /// Moves the core's nodes to another core. The core is no longer published. Ioctls on files of
-    /// the old nodes return `ENODEV`.
-    fn drop(&mut self) {
-        let mut nodes = self.clients.drm().lock();
-        for (at, node) in nodes.iter_mut().enumerate() {
-            if node.take_if(|node| node.is_of(&self.dev)).is_some() {
-                let mut cores = self.clients.device().all_cores();
-                *node =
-                    cores.find_map(|core| new_node(&self.clients, at, core.hardware().device()));
-            }
-        }
-    }
-}
-
-/// Logs that nodes are missing, if the parameter requests any.
-pub(crate) fn log_if_missing(wanted: [bool; 2]) {
-    let is_built = cfg!(any(CONFIG_DRM = "y", CONFIG_DRM = "m"));
-    if wanted.contains(&true) && is_built && !drm::is_there() {
-        pr_info!("no DRM node: drm.ko was not loaded before this module; modprobe does that\n");
-    }
-}
-
-/// Creates the node at index `at` for the core `dev`, if the parameter requests it.
-fn new_node(clients: &Clients, at: usize, dev: &device::Device) -> Option<drm::Node> {
-    let wanted = clients.device().parameters().drm_nodes;
-    // The node `etnaviv` supports only cores with a ring.
-    let has_core = at == 0 || clients.device().cores().next().is_some();
-    if !has_core || !wanted.get(at).copied().unwrap_or(false) {
-        return None;
-    }
-    let node = match at {
-        0 => drm::Node::new::<File<Vivante>>(dev),
-        _ => drm::Node::new::<File<Etnaviv>>(dev),
-    };
-    match node {
-        Ok(node) => Some(node),
-        Err(ENOTSUPP) => None,
-        Err(error) => {
-            dev_warn!(dev, "no DRM node ({error:?})\n");
-            None
         }
     }
 }

@@ -7,10 +7,11 @@
 //! ioctl, has these rules. Lock: `galcore file`, a leaf.
 
 mod detection;
-pub(crate) mod drm;
+mod drm;
 mod etnaviv;
 #[cfg(CONFIG_PROC_FS)]
 mod fdinfo;
+pub(crate) mod nodes;
 mod perfmon;
 mod refusals;
 mod vivante;
