@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What becomes of each job after a reset: guilty, dropped, or run again.
+//! Why a core is reset, and what becomes of each job then: guilty, dropped, or run again.
 //!
 //! Pure logic. The drain at the end of each job keeps the front end from running ahead of the pixel
 //! engine. So the jobs before the one that the front end is in are done, and later ones have not
@@ -14,6 +14,20 @@
 //! *lost*, without a guilty process. That happens only if the core hung outside of all commands.
 
 use super::inflight::IDS;
+
+/// Why a core is reset.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// It makes no progress.
+    Hang,
+    /// It makes no progress, and an administrator has requested a reset without the usual time
+    /// limit.
+    Hurry,
+    /// It makes progress, but the running job has delayed others for too long.
+    TooLong,
+    /// An administrator has requested it.
+    Asked,
+}
 
 /// What a decision depends on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

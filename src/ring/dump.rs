@@ -14,38 +14,28 @@
 //! [`INTERVAL`] at most. [`choose`] says which dump is replaced when all slots are taken. The
 //! format is [`super::etdump`]'s.
 //!
-//! [`Dumps`] is shared by all kinds of cores; the snapshot of a ring is taken here, too.
+//! All kinds of cores share this. [`super::snapshot`] takes the snapshot of a ring.
 
 use super::{
-    engine::{
-        Engine,
-        FrontEnd, //
-    },
     etdump::{
         self,
         Kind,
         Writer, //
     },
-    Payload,
-    Ring,
-    IDS,
-    START_BYTES,
-    USABLE_BYTES,
-    WAIT_LINK_BYTES, //
+    job::{
+        Culprit,
+        Named,
+        Payload,
+        Piece, //
+    }, //
 };
 use crate::sys::prelude::*;
 use crate::{
-    addr::Range,
-    context::{
-        Context,
-        Load, //
-    },
     hw::{
         Hardware,
         MmuVersion,
         RegisterDump, //
     },
-    memory::Object,
     mmu::{
         SpaceId,
         Vm, //
@@ -55,8 +45,7 @@ use crate::{
         coredump::{
             self,
             Stand, //
-        },
-        CommandName, //
+        }, //
     }, //
 };
 use core::fmt::Write as _;
@@ -65,12 +54,10 @@ use kernel::{
         GFP_NOWAIT,
         __GFP_NOWARN, //
     },
-    impl_has_work,
     time::msecs_to_jiffies,
     workqueue::{
         RawWorkItem,
-        Work,
-        WorkItem, //
+        Work, //
     }, //
 };
 
@@ -102,71 +89,31 @@ pub(super) const WORK: u64 = 1;
 /// The objects that are not pieces of memory: registers, MMU, ring, commands, context, pages, text.
 const OBJECTS: usize = 7;
 
-/// A piece of memory that the guilty commands name.
-pub(crate) struct Piece {
-    pub(crate) range: Range,
-    pub(crate) memory: Object,
-}
-
-/// The identity of a process when it opened the device.
-pub(crate) struct Culprit {
-    pub(crate) id: i32,
-    pub(crate) user: u32,
-    pub(crate) name: CommandName,
-}
-
-/// What is known of the guilty process.
-pub(crate) struct Named {
-    /// The generation of its interface.
-    pub(crate) generation: Option<&'static str>,
-    /// The memory that its commands name.
-    pub(crate) pieces: KVec<Piece>,
-}
-
 /// A part of the snapshot's words.
 #[derive(Clone, Copy, Default)]
-struct Span {
+pub(super) struct Span {
     /// GPU address of the first word.
-    address: u32,
+    pub(super) address: u32,
     /// Index of the first word among the snapshot's words, and their number.
-    first: usize,
-    count: usize,
-}
-
-/// The parts of the ring that are copied: offsets and bytes.
-struct Parts {
-    list: [(usize, usize); IDS + 2],
-    count: usize,
-}
-
-impl Parts {
-    fn put(&mut self, offset: usize, bytes: usize) {
-        if let Some(slot) = self.list.get_mut(self.count) {
-            *slot = (offset, bytes);
-            self.count += 1;
-        }
-    }
-
-    fn all(&self) -> &[(usize, usize)] {
-        &self.list[..self.count]
-    }
+    pub(super) first: usize,
+    pub(super) count: usize,
 }
 
 /// What a reset takes away.
 pub(crate) struct Snapshot {
-    registers: RegisterDump,
+    pub(super) registers: RegisterDump,
     /// Words of the memory for jobs, part after part, then of the context.
-    words: VVec<u32>,
-    ring: KVec<Span>,
-    commands: Option<Span>,
-    context: Option<Span>,
+    pub(super) words: VVec<u32>,
+    pub(super) ring: KVec<Span>,
+    pub(super) commands: Option<Span>,
+    pub(super) context: Option<Span>,
     /// The number of the guilty process; 0: none.
-    process: u64,
+    pub(super) process: u64,
     /// Its own tables of the MMU.
-    space: Option<SpaceId>,
-    culprit: Option<Culprit>,
+    pub(super) space: Option<SpaceId>,
+    pub(super) culprit: Option<Culprit>,
     /// Number and event id of the oldest job.
-    job: (u64, u32),
+    pub(super) job: (u64, u32),
 }
 
 impl Snapshot {
@@ -205,155 +152,7 @@ impl Snapshot {
     }
 }
 
-/// The guilty job, as the ring's state has it.
-struct Guilty {
-    process: u64,
-    space: Option<SpaceId>,
-    /// Offset of its commands in the ring, and bytes.
-    commands: (usize, usize),
-    context: Option<(Arc<Context>, Load)>,
-}
-
-impl_has_work! {
-    impl{F: FrontEnd} HasWork<Self, { WORK }> for Engine<F> { self.dump_work }
-}
-
-impl<F: FrontEnd> WorkItem<{ WORK }> for Engine<F> {
-    type Pointer = Arc<Engine<F>>;
-
-    fn run(this: Arc<Engine<F>>) {
-        this.write_dumps();
-    }
-}
-
 type Outcome<T = ()> = Result<T, kernel::error::Error>;
-
-impl<F: FrontEnd> Engine<F> {
-    /// Takes the snapshot if a dump is due. `has_culprit`: the oldest job is the guilty one. The
-    /// ring is ours, and the front end is held. Does not wait.
-    pub(super) fn take_snapshot(&self, has_culprit: bool) -> Option<KBox<Snapshot>> {
-        let take = || F::snapshot(self, has_culprit);
-        self.dumps.snapshot_of::<F::Payload>(&self.hardware, take)
-    }
-
-    /// Queues the work item that writes the file: its time depends on the guilty process, and the
-    /// hang check must go on. Two requests at once are one.
-    pub(super) fn write_dump_later(self: &Arc<Self>, snapshot: KBox<Snapshot>) {
-        self.dumps.write_later::<_, WORK>(snapshot, self.clone());
-    }
-
-    /// Waits until no dump is being written; one that has not begun is dropped.
-    pub(super) fn dismiss_dump(&self) {
-        self.dumps.dismiss(&self.dump_work);
-    }
-
-    fn write_dumps(&self) {
-        let scene = Scene {
-            hardware: &self.hardware,
-            core: self.config.core,
-            resets: self.resets.load(Relaxed),
-            address: self.address,
-            bytes: self.memory.size(),
-            addressing: F::addressing(self),
-        };
-        self.dumps.write_all::<F::Payload>(&scene);
-    }
-}
-
-impl<P: Payload> Ring<P> {
-    pub(super) fn snapshot(&self, has_culprit: bool) -> Outcome<Snapshot> {
-        let registers = self.hardware.dump_registers()?;
-        let mut parts = Parts {
-            list: [(0, 0); IDS + 2],
-            count: 0,
-        };
-        let (mut guilty, mut oldest) = (None, (0, 0));
-        {
-            let state = self.state.lock();
-            parts.put(USABLE_BYTES, START_BYTES);
-            parts.put(state.front.rest, WAIT_LINK_BYTES);
-            for age in 0..state.jobs.len() {
-                let Some((event, slot)) = state.jobs.get(age) else {
-                    break;
-                };
-                let basis = &slot.load.own.basis;
-                let is_guilty = has_culprit && age == 0;
-                // Other processes' commands are left out.
-                if is_guilty || !basis.has_commands {
-                    parts.put(slot.start, slot.mark + WAIT_LINK_BYTES - slot.start)
-                } else {
-                    parts.put(slot.mark, WAIT_LINK_BYTES)
-                }
-                if age == 0 {
-                    oldest = (slot.number, event);
-                }
-                if is_guilty {
-                    let (at, bytes) = basis.commands;
-                    guilty = Some(Guilty {
-                        process: slot.load.payload.process(),
-                        space: slot.load.payload.space(),
-                        // CAST: 32 bits into at least 32.
-                        commands: (slot.start + at as usize, bytes as usize),
-                        context: slot.load.own.context.clone().zip(basis.load),
-                    });
-                }
-            }
-        }
-        let load = guilty.as_ref().and_then(|guilty| guilty.context.as_ref());
-        let bytes: usize = parts.all().iter().map(|part| part.1).sum();
-        let count = bytes / 4 + load.map_or(0, |(_, load)| load.bytes() / 4);
-        let flags = GFP_NOWAIT | __GFP_NOWARN;
-        let mut words = VVec::with_capacity(count, flags)?;
-        let mut ring = KVec::with_capacity(parts.count, flags)?;
-        let mut commands = None;
-        for &(offset, bytes) in parts.all() {
-            let span = Span {
-                address: self.gpu(offset),
-                first: words.len(),
-                count: bytes / 4,
-            };
-            ring.push(span, flags)?;
-            for at in (offset..offset + bytes).step_by(4) {
-                words.push(self.memory.read(at)?, flags)?;
-            }
-            let Some(guilty) = &guilty else {
-                continue;
-            };
-            let (start, bytes_of) = guilty.commands;
-            if (offset..offset + bytes).contains(&start) && bytes_of > 0 && commands.is_none() {
-                commands = Some(Span {
-                    address: self.gpu(start),
-                    first: span.first + (start - offset) / 4,
-                    count: bytes_of / 4,
-                });
-            }
-        }
-        let context = load.and_then(|(context, load)| {
-            let first = words.len();
-            words.resize(count, 0, flags).ok()?;
-            let span = Span {
-                address: load.address(),
-                first,
-                count: count - first,
-            };
-            // No copy while a thread holds the context: it waits for the GPU, then changes the
-            // states.
-            context.copy(*load, words.get_mut(first..)?).ok()?;
-            Some(span)
-        });
-        Ok(Snapshot {
-            registers,
-            words,
-            ring,
-            commands,
-            context,
-            process: guilty.as_ref().map_or(0, |guilty| guilty.process),
-            space: guilty.as_ref().and_then(|guilty| guilty.space),
-            culprit: None,
-            job: oldest,
-        })
-    }
-}
 
 /// A core that has hung.
 pub(crate) struct Scene<'a> {

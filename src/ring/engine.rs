@@ -8,17 +8,23 @@
 //! traces.
 
 use super::{
-    after_reset::AfterReset, //
+    after_reset::{
+        AfterReset,
+        Cause, //
+    },
     dump::{
         self,
         Addressing,
         Dumps,
         Snapshot, //
     },
-    history::History,
+    history::{
+        Given,
+        History, //
+    },
     inflight::IDS,
     job::{
-        Job,
+        JobKind,
         Outcome,
         Payload, //
     },
@@ -29,9 +35,10 @@ use super::{
         Retired,
         Waited, //
     },
-    recovery::Cause,
-    state::State,
-    turns::Epoch,
+    state::{
+        Handover,
+        State, //
+    }, //
 };
 use crate::sys::prelude::*;
 use crate::{
@@ -57,33 +64,9 @@ use kernel::{
 
 /// The operations of one kind of front end. "The engine is ours" means: new jobs get no place in
 /// `memory`, all words of earlier jobs are written, and the caller holds `completion`.
-pub(crate) trait FrontEnd: Sized + Send + Sync + 'static {
-    /// What a job does when it ends.
-    type Payload: Payload;
-    /// The front end's part of a job.
-    type Job: Send + Unpin;
-    /// The front end's part of the engine's state.
-    type State: Send + Unpin;
-
-    /// The most jobs under way at once, not more than [`IDS`].
-    const JOBS: usize;
-    /// Number of emptied payloads to keep for [`Engine::empty_payload`].
-    const SPARES: usize;
-    /// Bytes of `memory` that hold jobs.
-    const BYTES: usize;
-    /// How many bytes at the end of a job's place belong to the next job, too.
-    const GAP: usize;
+pub(crate) trait FrontEnd: JobKind {
     /// Whether the core's clock has a divider.
     const HAS_DIVIDER: bool;
-
-    /// The initial state: nothing is known of the core. Its next job has number `newest` + 1.
-    fn state(newest: u64) -> Self::State;
-
-    /// Called when the oldest job was removed. Its place ended at `mark`.
-    fn popped(state: &mut Self::State, mark: usize);
-
-    /// Whether `job` has commands of a process, and whether these need the context loaded before.
-    fn depends_on(job: &Self::Job) -> (bool, bool);
 
     /// Whether the core runs a job, and so should make progress.
     fn is_running(state: &State<Self>) -> bool;
@@ -159,16 +142,6 @@ pub(crate) trait FrontEnd: Sized + Send + Sync + 'static {
 
     /// Undoes [`FrontEnd::hold_jobs`].
     fn release_jobs(_: &Arc<Engine<Self>>) {}
-}
-
-/// What an engine hands over to the next engine of its core.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Handover {
-    /// Number of its last job.
-    pub(crate) newest: u64,
-    /// How often the core had been reset, or bound again.
-    pub(crate) resets: u32,
-    pub(super) epoch: Epoch,
 }
 
 /// An engine's core, and the core's parameters.
@@ -342,6 +315,26 @@ impl<F: FrontEnd> Engine<F> {
     }
 }
 
+impl<F: FrontEnd> Engine<F> {
+    /// The oldest job from number `from` on whose words are all in the ring. Takes the ring's lock
+    /// for a moment.
+    pub(crate) fn given(&self, from: u64) -> Option<Given> {
+        let state = self.state.lock();
+        let newest = state.jobs.newest();
+        let written = newest - u64::from(state.is_filling && newest != 0);
+        let history = &state.history;
+        history.given(from, self.address, [newest, written, state.completed])
+    }
+
+    /// Copies words of a job, from its byte `offset` on; returns whether they are the job's: its
+    /// place may have been reused.
+    pub(crate) fn copy_given(&self, job: &Given, offset: u32, to: &mut [u32]) -> bool {
+        job.copy(&self.memory, offset, to, |number| {
+            self.state.lock().history.job(number)
+        })
+    }
+}
+
 impl<F: FrontEnd> Waited for Engine<F> {
     fn newest(&self) -> u64 {
         self.state.lock().jobs.newest()
@@ -365,19 +358,5 @@ impl<F: FrontEnd> Waited for Engine<F> {
 
     fn is_over(&self, number: u64) -> bool {
         self.state.lock().completed >= number
-    }
-}
-
-impl<F: FrontEnd> Job<F> {
-    /// A job that keeps no memory yet.
-    pub(crate) fn new(payload: F::Payload, own: F::Job) -> Self {
-        Self {
-            payload,
-            outcome: Outcome::Done,
-            cost: 0,
-            retired: kernel::list::List::new(),
-            retired_count: 0,
-            own,
-        }
     }
 }

@@ -3,7 +3,10 @@
 //! The ring as a [`FrontEnd`].
 
 use super::{
-    after_reset::AfterReset,
+    after_reset::{
+        AfterReset,
+        Cause, //
+    },
     dump::{
         Addressing,
         Snapshot, //
@@ -11,16 +14,14 @@ use super::{
     engine::FrontEnd,
     inflight::IDS,
     job::{
+        JobKind,
         Outcome,
         Payload,
         RingJob,
         Tables, //
     },
     phase::Phase,
-    recovery::{
-        Cause,
-        REST_TIME, //
-    },
+    recovery::REST_TIME,
     state::{
         GpuState,
         RingState,
@@ -62,7 +63,7 @@ use kernel::time::delay::fsleep;
 const STOP_LOOKS: u32 = 100;
 const STOP_LOOK: i64 = 50;
 
-impl<P: Payload> FrontEnd for RingEnd<P> {
+impl<P: Payload> JobKind for RingEnd<P> {
     type Payload = P;
     type Job = RingJob;
     type State = RingState;
@@ -71,7 +72,6 @@ impl<P: Payload> FrontEnd for RingEnd<P> {
     const SPARES: usize = IDS;
     const BYTES: usize = USABLE_BYTES;
     const GAP: usize = WAIT_LINK_BYTES;
-    const HAS_DIVIDER: bool = true;
 
     fn state(newest: u64) -> RingState {
         RingState::new(newest)
@@ -86,6 +86,10 @@ impl<P: Payload> FrontEnd for RingEnd<P> {
     fn depends_on(job: &RingJob) -> (bool, bool) {
         (job.basis.has_commands, job.basis.continues)
     }
+}
+
+impl<P: Payload> FrontEnd for RingEnd<P> {
+    const HAS_DIVIDER: bool = true;
 
     fn is_running(state: &State<Self>) -> bool {
         state.jobs.len() > 0

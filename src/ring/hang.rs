@@ -14,15 +14,13 @@
 //! While jobs end in time, it reads no registers.
 
 use super::{
+    after_reset::Cause,
     engine::{
         Engine,
         FrontEnd, //
     },
     phase::Phase,
-    recovery::{
-        Cause,
-        RESET_TIME, //
-    },
+    recovery::RESET_TIME,
     state::State,
     watch::{
         limits,

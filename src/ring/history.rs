@@ -8,10 +8,6 @@
 //! a lock, then checks that they are still intact. So it stops neither the front end nor submitters.
 //! Positions wrap at 4 GiB, which is more than the bytes of all jobs whose numbers are known.
 
-use super::engine::{
-    Engine,
-    FrontEnd, //
-};
 use crate::sys::{
     self,
     dma::DmaBuffer,
@@ -154,7 +150,7 @@ pub(crate) struct Given {
 impl Given {
     /// Copies words of the job from `memory`, from its byte `offset` on; returns whether they are
     /// the job's. `look` returns the job of a number that is still there.
-    fn copy(
+    pub(super) fn copy(
         &self,
         memory: &DmaBuffer,
         offset: u32,
@@ -179,32 +175,17 @@ impl History {
     /// The oldest job from number `from` on whose words are there, in memory at GPU address
     /// `address`. The numbers are those of the newest job, the newest whose words are written, and
     /// the newest that has ended.
-    fn given(&self, from: u64, address: u32, [newest, written, ended]: [u64; 3]) -> Option<Given> {
+    pub(super) fn given(
+        &self,
+        from: u64,
+        address: u32,
+        [newest, written, ended]: [u64; 3],
+    ) -> Option<Given> {
         let noted = self.oldest(from, newest)?;
         (noted.number <= written).then_some(Given {
             noted,
             address: address + noted.start,
             is_under_way: noted.number > ended,
-        })
-    }
-}
-
-impl<F: FrontEnd> Engine<F> {
-    /// The oldest job from number `from` on whose words are all in the ring. Takes the ring's lock
-    /// for a moment.
-    pub(crate) fn given(&self, from: u64) -> Option<Given> {
-        let state = self.state.lock();
-        let newest = state.jobs.newest();
-        let written = newest - u64::from(state.is_filling && newest != 0);
-        let history = &state.history;
-        history.given(from, self.address, [newest, written, state.completed])
-    }
-
-    /// Copies words of a job, from its byte `offset` on; returns whether they are the job's: its
-    /// place may have been reused.
-    pub(crate) fn copy_given(&self, job: &Given, offset: u32, to: &mut [u32]) -> bool {
-        job.copy(&self.memory, offset, to, |number| {
-            self.state.lock().history.job(number)
         })
     }
 }

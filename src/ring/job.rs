@@ -3,20 +3,17 @@
 //! A job: one submission to the GPU, and what happens when it ends.
 
 use super::{
-    dump::{
-        Culprit,
-        Named, //
-    },
-    engine::FrontEnd,
     inflight::IDS,
     reclaim::Retired,
     turns::Share, //
 };
 use crate::{
+    addr::Range,
     context::{
         Context,
         Load, //
     },
+    memory::Object,
     mmu::SpaceId,
     prelude::*,
     stream::{
@@ -25,7 +22,8 @@ use crate::{
             PageTables,
             Pipe, //
         }, //
-    }, //
+    },
+    sys::CommandName, //
 };
 use kernel::list::List;
 
@@ -87,6 +85,27 @@ pub(crate) trait Payload: Default + Send + Unpin + 'static {
     /// had jobs there. The guilty one has kept the core for `cost` jiffies. Called by the hang
     /// check; no lock is held.
     fn core_was_reset(core: usize, losses: &[Loss], cost: u32);
+}
+
+/// A piece of memory that the commands of a guilty process name.
+pub(crate) struct Piece {
+    pub(crate) range: Range,
+    pub(crate) memory: Object,
+}
+
+/// The identity of a process when it opened the device.
+pub(crate) struct Culprit {
+    pub(crate) id: i32,
+    pub(crate) user: u32,
+    pub(crate) name: CommandName,
+}
+
+/// What is known of the guilty process.
+pub(crate) struct Named {
+    /// The generation of its interface.
+    pub(crate) generation: Option<&'static str>,
+    /// The memory that its commands name.
+    pub(crate) pieces: KVec<Piece>,
 }
 
 /// The losses of a process in the reset of a core.
@@ -176,8 +195,36 @@ pub(super) struct Basis {
     pub(super) load: Option<Load>,
 }
 
+/// A kind of front end, as far as its jobs and the engine's state depend on it.
+pub(crate) trait JobKind: Sized + Send + Sync + 'static {
+    /// What a job does when it ends.
+    type Payload: Payload;
+    /// The front end's part of a job.
+    type Job: Send + Unpin;
+    /// The front end's part of the engine's state.
+    type State: Send + Unpin;
+
+    /// The most jobs under way at once, not more than [`IDS`].
+    const JOBS: usize;
+    /// Number of emptied payloads that the engine keeps for new jobs.
+    const SPARES: usize;
+    /// Bytes of the engine's memory that hold jobs.
+    const BYTES: usize;
+    /// How many bytes at the end of a job's place belong to the next job, too.
+    const GAP: usize;
+
+    /// The initial state: nothing is known of the core. Its next job has number `newest` + 1.
+    fn state(newest: u64) -> Self::State;
+
+    /// Called when the oldest job was removed. Its place ended at `mark`.
+    fn popped(state: &mut Self::State, mark: usize);
+
+    /// Whether `job` has commands of a process, and whether these need the context loaded before.
+    fn depends_on(job: &Self::Job) -> (bool, bool);
+}
+
 /// What is kept of a job.
-pub(crate) struct Job<F: FrontEnd> {
+pub(crate) struct Job<F: JobKind> {
     pub(crate) payload: F::Payload,
     /// How it ends when its event comes.
     pub(crate) outcome: Outcome,
@@ -188,6 +235,20 @@ pub(crate) struct Job<F: FrontEnd> {
     pub(crate) retired_count: u64,
     /// The front end's part.
     pub(crate) own: F::Job,
+}
+
+impl<F: JobKind> Job<F> {
+    /// A job that keeps no memory yet.
+    pub(crate) fn new(payload: F::Payload, own: F::Job) -> Self {
+        Self {
+            payload,
+            outcome: Outcome::Done,
+            cost: 0,
+            retired: List::new(),
+            retired_count: 0,
+            own,
+        }
+    }
 }
 
 /// The ring's part of a job.

@@ -72,7 +72,7 @@ mod phase;
 mod power;
 mod reclaim;
 mod recovery;
-mod revoker;
+mod snapshot;
 mod space;
 mod state;
 mod submit;
@@ -118,21 +118,20 @@ use crate::{
 use frame::Section;
 
 pub(crate) use {
-    after_reset::AfterReset, //
+    after_reset::{
+        AfterReset,
+        Cause, //
+    },
     complete::Turn,
     dump::{
         Addressing,
-        Culprit,
-        Named,
-        Piece,
         Snapshot,
         MAX_PIECES, //
     },
     engine::{
-        Config, //
+        Config,
         Engine,
-        FrontEnd,
-        Handover,
+        FrontEnd, //
     },
     frame::{
         Checked,
@@ -146,12 +145,16 @@ pub(crate) use {
     },
     inflight::IDS,
     job::{
+        Culprit,
         Job,
         JobInfo,
+        JobKind,
         Loss,
         Losses,
+        Named,
         Outcome,
-        Payload, //
+        Payload,
+        Piece, //
     },
     meter::Load,
     reclaim::{
@@ -160,15 +163,15 @@ pub(crate) use {
         Reclaimer,
         Retirable,
         Retired,
+        Revoker,
         Waited, //
     },
-    recovery::{
-        Cause,
-        REST_TIME, //
-    },
-    revoker::Revoker,
+    recovery::REST_TIME,
     space::Space,
-    state::State,
+    state::{
+        Handover,
+        State, //
+    },
     submit::{
         Attempt,
         Reservation, //

@@ -11,7 +11,8 @@
 //! Locks: `galcore rings` guards the list of the rings, and is taken before the rings' own locks.
 //! `galcore reclaim` is a leaf.
 
-use super::revoker::Revoker;
+mod revoker;
+
 use crate::{
     context::Context,
     limits::MAX_CORES,
@@ -38,6 +39,8 @@ use kernel::{
         WorkItem, //
     }, //
 };
+
+pub(crate) use revoker::Revoker;
 
 /// Numbers of jobs, by core.
 pub(crate) type Numbers = [u64; MAX_CORES];
@@ -139,7 +142,7 @@ impl Retired {
     }
 
     /// Unmaps it from all windows, in steps, until `stop` returns true.
-    pub(super) fn revoke(&self, stop: impl Fn() -> bool) {
+    fn revoke(&self, stop: impl Fn() -> bool) {
         let Some(PoolPart { revoker, range }) = &self.in_pool else {
             return;
         };
@@ -396,7 +399,7 @@ impl Reclaimer {
     }
 
     /// Counts an object that a revoker was given (`begins`) or has revoked.
-    pub(super) fn note_revoking(&self, begins: bool) {
+    fn note_revoking(&self, begins: bool) {
         let mut state = self.state.lock();
         if begins {
             state.revokes_begun += 1

@@ -53,7 +53,8 @@
 use super::{
     after_reset::{
         decide,
-        AfterReset, //
+        AfterReset,
+        Cause, //
     },
     dump::Snapshot,
     engine::{
@@ -88,20 +89,6 @@ pub(super) const RESET_TIME: u32 = 5000;
 /// The most resets in a row without a guilty process or a finished job. At the next such reset the
 /// core is given up.
 const BLAMELESS_RESETS: u32 = 3;
-
-/// Why a core is reset.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Cause {
-    /// It makes no progress.
-    Hang,
-    /// It makes no progress, and an administrator has requested a reset without the usual time
-    /// limit.
-    Hurry,
-    /// It makes progress, but the running job has delayed others for too long.
-    TooLong,
-    /// An administrator has requested it.
-    Asked,
-}
 
 enum End {
     /// The core makes progress, or has no jobs.

@@ -6,10 +6,6 @@
 
 use super::{
     after_reset::JobFacts,
-    engine::{
-        FrontEnd,
-        Handover, //
-    },
     history::History,
     inflight::{
         InFlight,
@@ -18,6 +14,7 @@ use super::{
     },
     job::{
         Job,
+        JobKind,
         Outcome,
         Tables, //
     },
@@ -25,6 +22,7 @@ use super::{
     phase::Phase,
     space::Space,
     turns::{
+        Epoch,
         Line,
         Wish, //
     },
@@ -157,8 +155,18 @@ impl RingState {
     }
 }
 
+/// What an engine hands over to the next engine of its core.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Handover {
+    /// Number of its last job.
+    pub(crate) newest: u64,
+    /// How often the core had been reset, or bound again.
+    pub(crate) resets: u32,
+    pub(super) epoch: Epoch,
+}
+
 /// The state of an engine.
-pub(crate) struct State<F: FrontEnd> {
+pub(crate) struct State<F: JobKind> {
     space: Space,
     pub(crate) phase: Phase,
     /// A place is being filled.
@@ -202,7 +210,7 @@ pub(crate) struct State<F: FrontEnd> {
     pub(crate) front: F::State,
 }
 
-impl<F: FrontEnd> State<F> {
+impl<F: JobKind> State<F> {
     /// A stopped engine that continues from `handover`. It is built in place, because it is large.
     pub(super) fn init(
         spares: KVVec<F::Payload>,

@@ -31,6 +31,7 @@ use crate::{
         AfterReset,
         Cause,
         FrontEnd,
+        JobKind,
         Outcome,
         Payload,
         Snapshot,
@@ -64,7 +65,7 @@ enum Event<P> {
     Ended,
 }
 
-impl<P: Payload> FrontEnd for SingleEnd<P> {
+impl<P: Payload> JobKind for SingleEnd<P> {
     type Payload = P;
     type Job = SingleJob<P>;
     type State = SingleState;
@@ -74,7 +75,6 @@ impl<P: Payload> FrontEnd for SingleEnd<P> {
     const SPARES: usize = 0;
     const BYTES: usize = BYTES;
     const GAP: usize = UNIT;
-    const HAS_DIVIDER: bool = false;
 
     fn state(_: u64) -> SingleState {
         SingleState::new()
@@ -88,6 +88,10 @@ impl<P: Payload> FrontEnd for SingleEnd<P> {
         // The previous job has loaded the same context, or the job loads its own.
         (true, false)
     }
+}
+
+impl<P: Payload> FrontEnd for SingleEnd<P> {
+    const HAS_DIVIDER: bool = false;
 
     fn is_running(state: &State<Self>) -> bool {
         state.front.is_running

@@ -9,7 +9,7 @@
 //!
 //! The list's lock is `galcore revoking`, a leaf.
 
-use super::reclaim::{
+use super::{
     Reclaimer,
     Retired, //
 };

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Takes the snapshot of a core that hangs, and has its dump written ([`super::dump`]).
+
+use super::{
+    dump::{
+        Scene,
+        Snapshot,
+        Span,
+        WORK, //
+    },
+    engine::{
+        Engine,
+        FrontEnd, //
+    },
+    inflight::IDS,
+    job::Payload,
+    Ring,
+    START_BYTES,
+    USABLE_BYTES,
+    WAIT_LINK_BYTES, //
+};
+use crate::context::{
+    Context,
+    Load, //
+};
+use crate::mmu::SpaceId;
+use crate::sys::prelude::*;
+use kernel::{
+    alloc::flags::{
+        GFP_NOWAIT,
+        __GFP_NOWARN, //
+    },
+    impl_has_work,
+    workqueue::WorkItem, //
+};
+
+/// The parts of the ring that are copied: offsets and bytes.
+struct Parts {
+    list: [(usize, usize); IDS + 2],
+    count: usize,
+}
+
+impl Parts {
+    fn put(&mut self, offset: usize, bytes: usize) {
+        if let Some(slot) = self.list.get_mut(self.count) {
+            *slot = (offset, bytes);
+            self.count += 1;
+        }
+    }
+
+    fn all(&self) -> &[(usize, usize)] {
+        &self.list[..self.count]
+    }
+}
+
+/// The guilty job, as the ring's state has it.
+struct Guilty {
+    process: u64,
+    space: Option<SpaceId>,
+    /// Offset of its commands in the ring, and bytes.
+    commands: (usize, usize),
+    context: Option<(Arc<Context>, Load)>,
+}
+
+impl_has_work! {
+    impl{F: FrontEnd} HasWork<Self, { WORK }> for Engine<F> { self.dump_work }
+}
+
+impl<F: FrontEnd> WorkItem<{ WORK }> for Engine<F> {
+    type Pointer = Arc<Engine<F>>;
+
+    fn run(this: Arc<Engine<F>>) {
+        this.write_dumps();
+    }
+}
+
+impl<F: FrontEnd> Engine<F> {
+    /// Takes the snapshot if a dump is due. `has_culprit`: the oldest job is the guilty one. The
+    /// ring is ours, and the front end is held. Does not wait.
+    pub(super) fn take_snapshot(&self, has_culprit: bool) -> Option<KBox<Snapshot>> {
+        let take = || F::snapshot(self, has_culprit);
+        self.dumps.snapshot_of::<F::Payload>(&self.hardware, take)
+    }
+
+    /// Queues the work item that writes the file: its time depends on the guilty process, and the
+    /// hang check must go on. Two requests at once are one.
+    pub(super) fn write_dump_later(self: &Arc<Self>, snapshot: KBox<Snapshot>) {
+        self.dumps.write_later::<_, WORK>(snapshot, self.clone());
+    }
+
+    /// Waits until no dump is being written; one that has not begun is dropped.
+    pub(super) fn dismiss_dump(&self) {
+        self.dumps.dismiss(&self.dump_work);
+    }
+
+    fn write_dumps(&self) {
+        let scene = Scene {
+            hardware: &self.hardware,
+            core: self.config.core,
+            resets: self.resets.load(Relaxed),
+            address: self.address,
+            bytes: self.memory.size(),
+            addressing: F::addressing(self),
+        };
+        self.dumps.write_all::<F::Payload>(&scene);
+    }
+}
+
+impl<P: Payload> Ring<P> {
+    pub(super) fn snapshot(&self, has_culprit: bool) -> Result<Snapshot> {
+        let registers = self.hardware.dump_registers()?;
+        let mut parts = Parts {
+            list: [(0, 0); IDS + 2],
+            count: 0,
+        };
+        let (mut guilty, mut oldest) = (None, (0, 0));
+        {
+            let state = self.state.lock();
+            parts.put(USABLE_BYTES, START_BYTES);
+            parts.put(state.front.rest, WAIT_LINK_BYTES);
+            for age in 0..state.jobs.len() {
+                let Some((event, slot)) = state.jobs.get(age) else {
+                    break;
+                };
+                let basis = &slot.load.own.basis;
+                let is_guilty = has_culprit && age == 0;
+                // Other processes' commands are left out.
+                if is_guilty || !basis.has_commands {
+                    parts.put(slot.start, slot.mark + WAIT_LINK_BYTES - slot.start)
+                } else {
+                    parts.put(slot.mark, WAIT_LINK_BYTES)
+                }
+                if age == 0 {
+                    oldest = (slot.number, event);
+                }
+                if is_guilty {
+                    let (at, bytes) = basis.commands;
+                    guilty = Some(Guilty {
+                        process: slot.load.payload.process(),
+                        space: slot.load.payload.space(),
+                        // CAST: 32 bits into at least 32.
+                        commands: (slot.start + at as usize, bytes as usize),
+                        context: slot.load.own.context.clone().zip(basis.load),
+                    });
+                }
+            }
+        }
+        let load = guilty.as_ref().and_then(|guilty| guilty.context.as_ref());
+        let bytes: usize = parts.all().iter().map(|part| part.1).sum();
+        let count = bytes / 4 + load.map_or(0, |(_, load)| load.bytes() / 4);
+        let flags = GFP_NOWAIT | __GFP_NOWARN;
+        let mut words = VVec::with_capacity(count, flags)?;
+        let mut ring = KVec::with_capacity(parts.count, flags)?;
+        let mut commands = None;
+        for &(offset, bytes) in parts.all() {
+            let span = Span {
+                address: self.gpu(offset),
+                first: words.len(),
+                count: bytes / 4,
+            };
+            ring.push(span, flags)?;
+            for at in (offset..offset + bytes).step_by(4) {
+                words.push(self.memory.read(at)?, flags)?;
+            }
+            let Some(guilty) = &guilty else {
+                continue;
+            };
+            let (start, bytes_of) = guilty.commands;
+            if (offset..offset + bytes).contains(&start) && bytes_of > 0 && commands.is_none() {
+                commands = Some(Span {
+                    address: self.gpu(start),
+                    first: span.first + (start - offset) / 4,
+                    count: bytes_of / 4,
+                });
+            }
+        }
+        let context = load.and_then(|(context, load)| {
+            let first = words.len();
+            words.resize(count, 0, flags).ok()?;
+            let span = Span {
+                address: load.address(),
+                first,
+                count: count - first,
+            };
+            // No copy while a thread holds the context: it waits for the GPU, then changes the
+            // states.
+            context.copy(*load, words.get_mut(first..)?).ok()?;
+            Some(span)
+        });
+        Ok(Snapshot {
+            registers,
+            words,
+            ring,
+            commands,
+            context,
+            process: guilty.as_ref().map_or(0, |guilty| guilty.process),
+            space: guilty.as_ref().and_then(|guilty| guilty.space),
+            culprit: None,
+            job: oldest,
+        })
+    }
+}
