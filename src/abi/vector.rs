@@ -289,12 +289,6 @@ pub(crate) fn context_id() -> u64 {
     id.at()
 }
 
-/// QUERY_COMMAND_BUFFER's answer (`gcsCOMMAND_BUFFER_INFO`): interrupts of the front end and of a
-/// tessellator overflow; the mask of address bits, the alignments of addresses and of commands;
-/// bytes of STATE (its head), RESTART, FETCH, CALL, RETURN, an event and END; bytes after the
-/// commands of a static and of a dynamic buffer.
-pub(crate) const COMMAND_BUFFER_INFO: [u32; 14] = [13, 0, 0x3C, 64, 8, 4, 8, 8, 8, 8, 8, 8, 8, 80];
-
 #[kunit_tests(galcore_abi_vector)]
 mod tests {
     use super::{

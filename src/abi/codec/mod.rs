@@ -11,6 +11,7 @@ mod tests;
 use super::{
     layout::{
         counters::CountersLayout,
+        vector::COMMAND_BUFFER_INFO,
         Command,
         CommandBufferLayout,
         Field,
@@ -24,7 +25,6 @@ use super::{
         POOL_BYTES,
         UNLOCK_PARTS, //
     },
-    vector::COMMAND_BUFFER_INFO,
     *, //
 };
 use crate::{

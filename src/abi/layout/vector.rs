@@ -27,6 +27,12 @@ pub(super) const COMMIT_BYTES: u16 = 32;
 /// Bytes of the largest `gcsCMDBUFFER`.
 pub(crate) const MAX_BUFFER_BYTES: usize = 48;
 
+/// QUERY_COMMAND_BUFFER's answer (`gcsCOMMAND_BUFFER_INFO`): interrupts of the front end and of a
+/// tessellator overflow; the mask of address bits, the alignments of addresses and of commands;
+/// bytes of STATE (its head), RESTART, FETCH, CALL, RETURN, an event and END; bytes after the
+/// commands of a static and of a dynamic buffer.
+pub(crate) const COMMAND_BUFFER_INFO: [u32; 14] = [13, 0, 0x3C, 64, 8, 4, 8, 8, 8, 8, 8, 8, 8, 80];
+
 /// Blocks of a table, each with a list of tasks.
 pub(crate) const BLOCKS: u16 = 9;
 
