@@ -138,7 +138,7 @@ impl Looker {
     fn new() -> Result<Option<Self>> {
         // SAFETY: Making a device has no preconditions; the call returns it with a reference, or an
         // error.
-        let dev = from_err_ptr(unsafe { shim::gal_new_looker() })?;
+        let dev = from_err_ptr(unsafe { shim::gal_new_observer() })?;
         Ok(NonNull::new(dev).map(|dev| {
             // SAFETY: It came with a reference, which becomes ours. `device::Device` is a
             // transparent wrapper.

@@ -73,7 +73,7 @@ TRACE_EVENT(galcore_end,
 				   { 0, "done" }, { 1, "dropped" }, { 2, "never-run" }))
 );
 
-/* "object" is a signal, a job's number, or a descriptor; core is -1 where it is no core's. */
+/* "object" is a signal, a job's number, or a descriptor. core is -1 if there is none. */
 TRACE_EVENT(galcore_wait_begin,
 	TP_PROTO(int process, u32 what, u64 object, int core, int timeout),
 	TP_ARGS(process, what, object, core, timeout),
@@ -120,7 +120,7 @@ TRACE_EVENT(galcore_wait_end,
 		  __entry->object, __entry->core, __entry->result)
 );
 
-/* A mapping of the MMU; the process is the one that has made it, whichever ends it. */
+/* A mapping of the MMU. The process is the one that created it, also if another one ends it. */
 DECLARE_EVENT_CLASS(galcore_mapping,
 	TP_PROTO(int process, u32 address, u64 bytes),
 	TP_ARGS(process, address, bytes),

@@ -8,9 +8,10 @@
 //! `dma::Device`, `unload::InUse`), and C holds a reference of each object whose memory it uses.
 //! Apart from the names in `trace`, the room is independent of GPUs. It only imports `wait`. Its
 //! locks protect the registries of shared pages and dma-bufs; in C, the lists of stand-ins and
-//! powers, power domains, and `gpu_govern`. The C half is `shim.c` (macros and inlines only), and
-//! one file each for dma-bufs, DRM, fences, components, power and framebuffers, with the operations
-//! that the kernel calls (`shim_dma_buf.c` and so on). `shim_trace.c` has the trace events.
+//! powers, power domains, and `gpu_govern`. The C half is `shim.c`, `shim_files.c`,
+//! `shim_memory.c` and `shim_device.c` (macros and inlines only), and one file each for dma-bufs,
+//! DRM, fences, components, power and framebuffers, with the operations that the kernel calls
+//! (`shim_dma_buf.c` and so on). `shim_trace.c` has the trace events.
 //!
 //! No type can prove that a range of physical addresses is registers, or memory without another
 //! user. The machine's owner declares such ranges in the device tree or by parameters. This room

@@ -432,7 +432,7 @@ impl Drop for KeptOn {
     fn drop(&mut self) {
         if self.0 .0.keeps.fetch_sub(1, Relaxed) == 1 && self.0.is_managed() {
             // SAFETY: The device lives as long as there is a reference.
-            unsafe { shim::gal_let_go_of_power(self.0.raw()) }
+            unsafe { shim::gal_request_off_later(self.0.raw()) }
         }
     }
 }

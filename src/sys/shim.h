@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What neither the `kernel` crate nor its bindings reach: module parameters that sysfs shows,
- * procfs, page protections, and the interrupt controller. bindgen reads this file.
+ * Functions for src/sys that neither the `kernel` crate nor its bindings have. bindgen reads this file.
  */
 #ifndef GALCORE_SHIM_H
 #define GALCORE_SHIM_H
@@ -31,13 +30,13 @@ struct proc_dir_entry;
 struct sg_table;
 struct workqueue_struct;
 
-/* The module parameters, by the names that the vendor's driver gave them. */
+/* The module parameters. Most have the names of the vendor's driver. */
 #define GAL_3D_CORES 16
 #define GAL_2D_CORES 4
 
 /*
- * Ticks a second. The bindings of the kernel crate have the HZ of user space, which is 100: bindgen
- * takes the first of a macro's two definitions.
+ * Ticks per second. The HZ of the kernel crate's bindings is that of user space, 100: bindgen takes the first
+ * of the macro's two definitions.
  */
 enum gal_ticks {
 	GAL_HZ = HZ,
@@ -95,7 +94,7 @@ struct gal_parameters {
 
 extern struct gal_parameters gal_parameters;
 
-/* /proc/driver/gc, and the functions that answer, in Rust. */
+/* /proc/driver/gc. The functions are in Rust. */
 struct gal_proc_answers {
 	int (*show)(struct seq_file *m);
 	ssize_t (*write)(const char __user *from, size_t bytes);
@@ -104,7 +103,7 @@ struct gal_proc_answers {
 struct proc_dir_entry *gal_proc_create(const struct gal_proc_answers *answers);
 void gal_proc_remove(struct proc_dir_entry *entry);
 
-/* A file in debugfs: the functions that answer for it, in Rust. */
+/* A file in debugfs. The functions are in Rust. */
 struct gal_debug_answers {
 	int (*show)(struct seq_file *m, const struct gal_debug_answers *answers);
 	ssize_t (*write)(const char __user *from, size_t bytes,
@@ -112,8 +111,8 @@ struct gal_debug_answers {
 };
 
 /*
- * A file whose records are made one at a time: advance() goes on from a mark that is zeros at first, and says
- * whether there is another; show_record() may be called more than once for each. For CAP_SYS_ADMIN.
+ * A file whose records are made one at a time, for CAP_SYS_ADMIN. advance() moves the mark, which is zeros
+ * at first, to the next record. False: there is none. show() may be called more than once for a record.
  */
 struct gal_mark {
 	u64 words[5];
@@ -128,13 +127,13 @@ struct gal_debug_records {
 void gal_debug_records_file(struct dentry *folder, const char *name,
 			    const struct gal_debug_records *records);
 
-/* The answers must last as long as the module. Any name may fail: then there is no such file. */
+/* The answers must be static. If a file cannot be created, there is none. */
 struct dentry *gal_debug_folder(const char *name);
 void gal_debug_file(struct dentry *folder, const char *name, bool writable,
 		    const struct gal_debug_answers *answers);
 void gal_debug_remove(struct dentry *folder);
 
-/* gpu_govern, a file of the platform driver's, as long as it is shown more often than hidden. */
+/* gpu_govern, a file of the platform driver. Calls to show and to hide it are counted. */
 struct gal_govern_answers {
 	ssize_t (*show)(char *page);
 	ssize_t (*store)(const char *text, size_t bytes);
@@ -143,7 +142,7 @@ struct gal_govern_answers {
 int gal_show_govern(struct device *dev, const struct gal_govern_answers *answers);
 void gal_hide_govern(void);
 
-/* Between these two the module must not be unloaded: that is a BUG, after which it stays. */
+/* While watched, an unload of the module is a BUG. The module is not freed then. */
 int gal_watch_unload(void);
 void gal_unwatch_unload(void);
 
@@ -169,7 +168,7 @@ pgprot_t gal_device_prot(pgprot_t prot, phys_addr_t at);
 int gal_mmap_block(struct vm_area_struct *vma, unsigned long user, struct page *page,
 		   unsigned long count);
 
-/* Single pages for a device: allocated, or pinned where a process has them. */
+/* Pages for a device: allocated, or pinned in a process. Memory limits and the calling thread. */
 unsigned long gal_available_pages(void);
 bool gal_is_apart(size_t bytes);
 unsigned long gal_total_pages(void);
@@ -202,18 +201,15 @@ void gal_write_page(struct device *dev, struct page *page, dma_addr_t dma, size_
 
 void gal_poke_page(struct page *page, size_t offset, u32 word);
 
-/* dma-bufs of others: attached to a device, and mapped for it. */
+/* A dma-buf of another driver that is attached to a device and mapped for it. */
 struct gal_import {
 	struct dma_buf_attachment *attachment;
 	struct sg_table *table;
 	bool read_only;
 };
 
-/*
- * A device that only looks where memory is: it reaches all of it, and what is mapped for it, for reading, lies at
- * its physical addresses.
- */
-struct device *gal_new_looker(void);
+/* A device without hardware. It reaches all memory: mappings for it have physical addresses. */
+struct device *gal_new_observer(void);
 
 struct dma_buf *gal_get_buffer(int fd);
 void gal_hold_buffer(struct dma_buf *buffer);
@@ -227,7 +223,7 @@ int gal_attach(struct device *dev, struct dma_buf *buffer, bool read_only,
 void gal_detach(struct dma_buf *buffer, const struct gal_import *import);
 int gal_import_pages(const struct gal_import *import, dma_addr_t *pages, size_t count);
 
-/* A dma-buf of ours: pages, or else a range of physical addresses; whose it is; put(owner) ends it. */
+/* A dma-buf of this driver: pages, or else a range of physical addresses. put(owner) ends it. */
 struct gal_export {
 	struct page **pages;
 	phys_addr_t start;
@@ -235,13 +231,13 @@ struct gal_export {
 	const void *exporter;
 	void *owner;
 	void (*put)(void *owner);
-	/* What its file may be used for: O_ACCMODE. */
+	/* The access mode of its file: O_ACCMODE. */
 	unsigned int flags;
 };
 
 struct dma_buf *gal_export_buffer(const struct gal_export *what);
 
-/* What a file keeps that does nothing else: put(held) ends it. */
+/* An object that a file without operations holds. put(held) ends it. */
 struct gal_held {
 	void (*put)(struct gal_held *held);
 };
@@ -250,13 +246,12 @@ struct file *gal_new_holder(struct gal_held *held);
 void *gal_exported_by(struct dma_buf *buffer, const void *exporter);
 void gal_allow_long_segments(struct device *dev);
 
-/* Fences. */
-/* Milliseconds after which a fence ends, signaled or not. */
+/* Fences. They end after this time in milliseconds, even if nothing signals them. */
 #define GAL_FENCE_MS 10000
 
-/* @core: 0, or of which core's job it is. */
+/* @core: the number of the core whose job signals it, or 0. */
 struct gal_fence *gal_new_fence(struct workqueue_struct *queue, unsigned int core);
-/* Whether it is one of ours, of that core's job. */
+/* Whether a job of @core of this driver signals it. */
 bool gal_is_fence_of(struct dma_fence *fence, unsigned int core);
 void gal_end_fences(void);
 struct file *gal_fence_file(struct gal_fence *fence);
@@ -277,16 +272,16 @@ int gal_sleep(unsigned int milliseconds);
 void gal_command_name(char *name, size_t bytes);
 void gal_task_name(struct task_struct *task, char *name, size_t bytes);
 
-/* A counter that is quick to read, how fast it goes, and nanoseconds of it; decimal digits. */
+/* A counter that is fast to read, its rate, and its counts in nanoseconds; decimal digits. */
 unsigned long gal_count(void);
 unsigned long gal_counts_per_jiffy(void);
 u64 gal_count_ns(u64 counts);
 size_t gal_decimal(char *to, size_t bytes, u64 number);
 
-/* Whether dynamic debug wants the lines that say why requests are refused. */
+/* Whether dynamic debug is on for the lines that explain refused requests. */
 bool gal_debugs(void);
 
-/* A static key, in the form that the kernel crate takes. */
+/* A static key in a form that the kernel crate accepts. */
 struct gal_key {
 	struct static_key_false key;
 };
@@ -303,7 +298,7 @@ void gal_smp_wmb(void);
 bool gal_is_thread_of(struct task_struct *leader);
 void gal_send_signal(struct task_struct *leader, const struct mm_struct *mm, int number, u32 value);
 
-/* Physical memory outside the kernel's. */
+/* Physical memory that the kernel does not map. */
 bool gal_is_system_ram(phys_addr_t start, size_t size);
 int gal_write_physical(phys_addr_t at, u32 word);
 int gal_read_physical(phys_addr_t at, u32 *word);
@@ -318,10 +313,9 @@ void gal_publish_dump(struct device *dev, void *data, size_t size);
 int gal_copy_pages(struct page **pages, size_t offset, void *to, size_t size, bool cached);
 
 /*
- * What the calling process has mapped of framebuffers, from their first bytes on and for writing, in
- * one piece each; the files are the caller's to put. In front are those that it knows; they and no
- * more of them are not looked through again. How many then, at most that number; -EINTR. And the physical
- * address of what it has mapped like that of anybody's memory without pages.
+ * Finds the framebuffers that the calling process has mapped, contiguous and writable. The first @known
+ * entries of @found are known already, and skipped. Returns the number of entries, at most @most; -EINTR.
+ * The caller puts the files.
  */
 struct gal_framebuffer {
 	struct file *file;
@@ -330,10 +324,11 @@ struct gal_framebuffer {
 };
 
 int gal_find_framebuffers(struct gal_framebuffer *found, unsigned int known, unsigned int most);
-/* Another file of the same framebuffer; NULL: it cannot be opened again. It may sleep. */
+/* Opens the framebuffer again. NULL: it cannot. May sleep. */
 struct file *gal_open_again(struct file *file);
+/* The physical address of a contiguous, writable mapping without pages. */
 bool gal_physical_of(unsigned long user, size_t bytes, phys_addr_t *physical);
-/* Another number than before, if the calling process has mapped something since. */
+/* Differs from its last value if the calling process has mapped something since. */
 unsigned long gal_mappings_stamp(void);
 
 /* The memory region of a device's node: 1, 0 if there is none, or an error. */
@@ -347,19 +342,19 @@ void gal_put_reset(struct reset_control *line);
 int gal_drive_reset(struct reset_control *line, bool held);
 int gal_pulse_reset(struct reset_control *line);
 
-/* What the kernel calls to switch a device off or on, and what keeps it on. */
+/* Power management of a device: its callbacks, and references that keep it on. */
 struct gal_power;
 struct gal_power_operations {
 	int (*switch_off)(void *context);
 	int (*switch_on)(void *context);
 	int (*sleep)(void *context);
-	/* Between these two, switched off: an image will be made, of the kernel's memory alone. */
+	/* Called between sleep() and wake(), before an image of the kernel's memory is made. */
 	int (*hibernate)(void *context);
 	void (*wake)(void *context);
-	/* At most that many 64ths of its clock, from now on. NULL: it has no divider. */
+	/* Limits the clock, in 64ths of the full rate. NULL: it has no divider. */
 	void (*limit)(void *context, unsigned int speed);
 };
-/* A core's cooling states: each halves the clock of the one before. */
+/* The highest cooling state of a core. Each state halves the clock. */
 #define GAL_COOLING_STATES 6
 struct gal_power *gal_start_power(struct device *dev, void *context,
 				  const struct gal_power_operations *operations, int delay,
@@ -374,7 +369,7 @@ void gal_put_power_unused(struct device *dev);
 bool gal_switch_off_now(struct device *dev);
 void gal_put_power_noidle(struct device *dev);
 int gal_request_off(struct device *dev);
-void gal_let_go_of_power(struct device *dev);
+void gal_request_off_later(struct device *dev);
 bool gal_has_power_domain(struct device *dev);
 int gal_keep_domain(struct device *dev, bool keep);
 int gal_cycle_power(struct device *dev);
@@ -386,20 +381,19 @@ bool gal_node_holder(unsigned int index, char *device, char *driver, size_t size
 bool gal_find_node(phys_addr_t registers, bool *enabled, unsigned int *line);
 int gal_map_irq_line(unsigned int line);
 
-/* Components for device-tree nodes of ours, for drivers that wait for the components of all nodes. */
+/* Components for the GPU's device-tree nodes. Aggregate drivers wait for those of all nodes. */
 struct gal_stand_in *gal_new_stand_in(struct device *core);
 void gal_drop_stand_in(struct gal_stand_in *stand_in);
 void gal_end_stand_ins(void);
 
 /*
- * A DRM node. A file's state and an object's content are the Rust half's: open() makes the first, gal_new_object() or
- * import() bring the second; close() and put() end them. enter() and leave(): an object gets, or loses, a handle of a
- * file.
+ * A DRM node. The Rust half has the state of a file, from open() to close(), and the content of an object, from
+ * gal_new_object() or import() to put(). enter() and leave(): a file gets or loses a handle of an object.
  */
 struct gal_drm_answers {
 	int (*open)(void **state);
 	void (*adopt)(void *state, struct file *file);
-	/* The caller is about to use the file. */
+	/* Called before the file is used. */
 	int (*bind)(void *state);
 	void (*close)(void *state);
 	int (*call)(void *state, struct drm_file *file, unsigned int number, void *data,
@@ -409,15 +403,15 @@ struct gal_drm_answers {
 	int (*enter)(void *state, void *content);
 	void (*leave)(void *state, void *content);
 	void (*put)(void *content);
-	/* Whether the caller may export the object. It is waited for, if it is the first time. */
+	/* Whether the caller may export the object. Before the first export, waits for its jobs. */
 	int (*check)(void *state, void *content, bool is_first);
 	struct dma_buf *(*export)(void *content, int flags);
 	void *(*import)(struct dma_buf *buffer);
-	/* Called, without a lock, if that said -EBUSY or -ENOMEM; it is tried once more. */
+	/* Called without locks after import() fails with -EBUSY or -ENOMEM. import() is called again. */
 	int (*settle)(void *state);
 };
 
-/* Words of the longest argument of the nodes' ioctls. */
+/* Words of the longest ioctl argument of the nodes. */
 enum gal_drm_limits {
 	GAL_DRM_WORDS = 19,
 };
@@ -427,21 +421,21 @@ enum gal_drm_driver {
 	GAL_ETNAVIV,
 };
 
-/* Whether DRM was there when the module was loaded. The rest must not be called without it. */
+/* Whether DRM was loaded before the module. If not, no other function of DRM may be called. */
 bool gal_has_drm(void);
 struct drm_device *gal_new_node(struct device *parent, enum gal_drm_driver driver,
 				const struct gal_drm_answers *answers);
 void gal_end_node(struct drm_device *drm);
-/* Whole pages. The content is taken over, whatever it returns. */
+/* @bytes: whole pages. Takes ownership of @content, even if it fails. */
 int gal_new_object(struct drm_file *file, size_t bytes, void *content, u32 *handle);
 struct drm_gem_object *gal_find_object(struct drm_file *file, u32 handle);
 void *gal_object_content(struct drm_gem_object *object);
 size_t gal_object_bytes(struct drm_gem_object *object);
 void gal_put_object(struct drm_gem_object *object);
 struct file *gal_open_file(struct drm_file *file);
-/* Whether others may have the object's dma-buf. */
+/* Whether the object has a dma-buf. */
 bool gal_is_shared(struct drm_gem_object *object);
-/* With a reference; NULL: nothing else has it. */
+/* A reference to the object's dma-buf. NULL: it has none. */
 struct dma_buf *gal_object_buffer(struct drm_gem_object *object);
 int gal_wait_for_others(struct dma_buf *buffer, bool write, unsigned int milliseconds,
 			unsigned int except, bool outlasts);

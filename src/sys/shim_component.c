@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The C half of src/sys/component.rs: the operations that the kernel calls on our components.
+ * The C half of src/sys/component.rs: the operations that the kernel calls on the driver's components.
  *
- * A component is of a device of its own, so that it outlives the binding of the core's: an aggregate
- * ends for all of its components when one goes, and its clients would not survive that. So one that an aggregate has stays when its core goes, and is deleted after the aggregate.
+ * The removal of one component unbinds the whole aggregate, which its clients would not survive. So each
+ * component has a device of its own. It stays when its core is unbound, and is deleted after the aggregate.
  */
 #include <linux/component.h>
 #include <linux/device.h>
@@ -22,11 +22,11 @@ struct gal_stand_in {
 	struct list_head link;
 	/* The core of this component is bound. */
 	bool wanted;
-	/* An aggregate has it, and the module is not unloaded. */
+	/* An aggregate has bound it, which holds a reference to the module. */
 	bool taken;
 };
 
-/* Under the kernel's lock of components, and above no other. */
+/* Taken under the kernel's lock of components. No lock is taken under it. */
 static DEFINE_MUTEX(gal_stand_ins_lock);
 static LIST_HEAD(gal_stand_ins);
 
@@ -38,7 +38,7 @@ static int gal_stand_in_bind(struct device *dev, struct device *master, void *da
 	struct gal_stand_in *stand_in = container_of(dev, struct gal_stand_in, dev);
 
 	guard(mutex)(&gal_stand_ins_lock);
-	/* It is on its way out. */
+	/* It will be deleted. */
 	if (!stand_in->wanted)
 		return -EPROBE_DEFER;
 	if (!try_module_get(THIS_MODULE))
@@ -53,7 +53,7 @@ static void gal_stand_in_unbind(struct device *dev, struct device *master, void 
 
 	guard(mutex)(&gal_stand_ins_lock);
 	stand_in->taken = false;
-	/* Not deleted here: the caller has the kernel's lock of components. */
+	/* Delete it later: the caller holds the kernel's lock of components. */
 	if (!stand_in->wanted)
 		schedule_work(&gal_stand_ins_work);
 	module_put(THIS_MODULE);
@@ -149,7 +149,7 @@ void gal_drop_stand_in(struct gal_stand_in *stand_in)
 {
 	scoped_guard(mutex, &gal_stand_ins_lock)
 		stand_in->wanted = false;
-	/* Before its core is anybody else's. */
+	/* Delete it before another driver can bind the core. */
 	schedule_work(&gal_stand_ins_work);
 	flush_work(&gal_stand_ins_work);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The C half of src/sys/dma_buf.rs and export.rs: the operations that the kernel calls on our dma-bufs, and what of its
- * interface Rust cannot call. Without CONFIG_DMA_SHARED_BUFFER each function says so.
+ * The C half of src/sys/dma_buf.rs and export.rs: the operations that the kernel calls on the driver's dma-bufs,
+ * and functions that Rust cannot call. Without CONFIG_DMA_SHARED_BUFFER, all functions fail.
  */
 #include <linux/dma-buf.h>
 #include <linux/dma-mapping.h>
@@ -47,7 +47,7 @@ static void gal_free_looker(struct device *dev)
 	kfree(container_of(dev, struct gal_looker, dev));
 }
 
-struct device *gal_new_looker(void)
+struct device *gal_new_observer(void)
 {
 	struct gal_looker *looker = kzalloc(sizeof(*looker), GFP_KERNEL);
 	struct device *dev;
@@ -137,7 +137,7 @@ static void gal_free_table(struct sg_table *table)
 	kfree(table);
 }
 
-/* Memory that is in no cache: the kernel's own or not. */
+/* Memory that is not cached, with or without page structures. */
 static int gal_map_range(struct device *dev, struct sg_table *table, struct gal_export *export,
 			 enum dma_data_direction direction)
 {
@@ -167,7 +167,7 @@ static void gal_unmap_range(struct device *dev, struct sg_table *table, struct g
 		dma_unmap_resource(dev, at, export->bytes, direction, DMA_ATTR_SKIP_CPU_SYNC);
 }
 
-/* Pages that the GPU's device has mapped already: only what changes hands is synchronised. */
+/* The GPU's device has mapped the pages already. Only syncs them for the other device. */
 static int gal_map_pages(struct device *dev, struct sg_table *table,
 			 enum dma_data_direction direction)
 {
@@ -318,7 +318,7 @@ bool gal_is_writeable(struct dma_buf *buffer)
 	return false;
 }
 
-struct device *gal_new_looker(void)
+struct device *gal_new_observer(void)
 {
 	return NULL;
 }

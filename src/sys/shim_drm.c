@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The C half of src/sys/drm.rs: the DRM drivers "vivante" and "etnaviv", and what of DRM Rust cannot call: Debian has
- * CONFIG_DRM=m, and the kernel crate its abstractions for CONFIG_DRM=y alone.
+ * The C half of src/sys/drm.rs: the DRM drivers "vivante" and "etnaviv". The kernel crate has abstractions of
+ * DRM only for CONFIG_DRM=y, and Debian has CONFIG_DRM=m.
  *
- * All references to DRM are weak: the module loads where DRM is not loaded, and has no node then. modprobe loads DRM
- * first.
+ * All references to DRM are weak: without DRM the module loads, too, but has no DRM nodes. modprobe loads
+ * DRM first.
  */
 #include <linux/dma-buf.h>
 #include <linux/dma-fence.h>
@@ -49,7 +49,7 @@
 #pragma weak drm_read
 #pragma weak drm_release
 
-/* An object, and the Rust half's part of it. */
+/* An object, and its content, which belongs to the Rust half. */
 struct gal_object {
 	struct drm_gem_object base;
 	void *content;
@@ -94,7 +94,7 @@ static const struct drm_gem_object_funcs gal_object_funcs = {
 	.export = gal_object_export,
 };
 
-/* Takes the content over, whatever it returns. */
+/* Takes ownership of @content, even if it fails. */
 static struct drm_gem_object *gal_make_object(struct drm_device *drm, size_t bytes, void *content)
 {
 	struct gal_object *object = kzalloc(sizeof(*object), GAL_GFP_CLIENT);
@@ -117,7 +117,7 @@ int gal_new_object(struct drm_file *file, size_t bytes, void *content, u32 *hand
 	if (IS_ERR(object))
 		return PTR_ERR(object);
 	error = drm_gem_handle_create(file, object, handle);
-	/* The handle has one now, or nothing has. */
+	/* On success, the handle has a reference. */
 	drm_gem_object_put(object);
 	return error;
 }
@@ -147,7 +147,7 @@ struct file *gal_open_file(struct drm_file *file)
 	return file->filp;
 }
 
-/* The object's dma-buf, with a reference; NULL: it has none. */
+/* A reference to the object's dma-buf. NULL: it has none. */
 struct dma_buf *gal_object_buffer(struct drm_gem_object *object)
 {
 	struct dma_buf *buffer;
@@ -167,7 +167,7 @@ bool gal_is_shared(struct drm_gem_object *object)
 int gal_wait_for_others(struct dma_buf *buffer, bool write, unsigned int milliseconds,
 			unsigned int except, bool outlasts)
 {
-	/* Without time, it says whether they are signaled. */
+	/* With 0 milliseconds, checks whether they are signaled. */
 	ktime_t end = ktime_add_ms(ktime_get(), milliseconds);
 	struct dma_resv_iter cursor;
 	struct dma_fence *fence;
@@ -228,8 +228,8 @@ static int gal_handle_to_fd(struct drm_device *drm, struct drm_file *file, u32 h
 }
 
 /*
- * The import has DRM's locks of the file and of the node: what waits for the GPU, on account of memory that is still in
- * use, does so outside of them.
+ * The import runs under DRM's locks of the file and of the node. If memory is still in use by the GPU,
+ * settle() waits without them, and the import is tried again.
  */
 static int gal_fd_to_handle(struct drm_device *drm, struct drm_file *file, int fd, u32 *handle)
 {
@@ -254,7 +254,7 @@ static void gal_file_close(struct drm_device *drm, struct drm_file *file)
 	gal_answers(drm)->close(file->driver_priv);
 }
 
-/* The views of all files of a process have one address space: see src/sys/views.rs. */
+/* All files of a process share an address space for their mappings: see src/sys/views.rs. */
 static int gal_node_open(struct inode *inode, struct file *file)
 {
 	struct drm_file *opened;
@@ -295,7 +295,7 @@ static const struct file_operations gal_node_operations = {
 	.fop_flags = FOP_UNSIGNED_OFFSET,
 };
 
-/* The ioctls of a driver: each is a call of the Rust half's with its argument. */
+/* The ioctls of a driver. Each calls the Rust half with its argument. */
 #define GAL_HANDLER(name, type)                                                           \
 	static int gal_##name(struct drm_device *drm, void *data, struct drm_file *file)  \
 	{                                                                                 \
@@ -385,7 +385,7 @@ static const struct drm_driver gal_drivers[] = {
 	},
 };
 
-/* In data: in code it would be by a table that modules do not have on arm64. */
+/* In data: code would find it by way of a GOT, which modules do not have on arm64. */
 static const void *gal_drm_probe = drm_dev_alloc;
 
 bool gal_has_drm(void)
@@ -394,8 +394,8 @@ bool gal_has_drm(void)
 }
 
 /*
- * Libraries take nodes of one device for one: etnaviv's is of a device of its own, as that of Linux's driver, so that
- * both can be there.
+ * Libraries assume that all nodes of a device have the same driver. So the node "etnaviv" has a device of its
+ * own, as with Linux's driver.
  */
 static struct platform_device *gal_new_parent(struct device *parent)
 {
@@ -436,7 +436,7 @@ struct drm_device *gal_new_node(struct device *parent, enum gal_drm_driver drive
 	return drm;
 }
 
-/* Files stay open, and answer ENODEV. */
+/* Open files remain. Their ioctls fail with ENODEV. */
 void gal_end_node(struct drm_device *drm)
 {
 	struct platform_device *own = NULL;

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * The C half of src/sys/fence.rs. Without CONFIG_SYNC_FILE each function says so.
- */
+/* The C half of src/sys/fence.rs. Without CONFIG_SYNC_FILE, all functions fail. */
 #include <linux/dma-fence.h>
 #include <linux/err.h>
 #include <linux/file.h>
@@ -16,18 +14,18 @@
 
 #if IS_ENABLED(CONFIG_SYNC_FILE)
 
-/* The list has a reference as long as the fence is there. */
+/* A fence in the list of late fences has a reference for it. */
 struct gal_fence {
 	struct dma_fence base;
 	struct list_head late;
 	unsigned long deadline;
-	/* 0, or of which core's job it is. */
+	/* The core whose job signals it, or 0. */
 	unsigned int core;
 };
 
 /*
- * Fences that are not signaled, the oldest first: all have the same time. One work item ends them,
- * for a timer of each would end as many as a process can make in one interrupt.
+ * Fences that are not signaled, by age and so by deadline. One work item ends late ones. With a timer for each,
+ * one interrupt could have to end all fences of a process.
  */
 static LIST_HEAD(gal_fences);
 static DEFINE_SPINLOCK(gal_fences_lock);
@@ -41,7 +39,7 @@ static const char *gal_fence_name(struct dma_fence *base)
 	return "galcore";
 }
 
-/* No release and no wait: the kernel needs these no more once the fence is signaled. */
+/* Without release and wait: a signaled fence, which may outlive the module, does not use these. */
 static const struct dma_fence_ops gal_fence_operations = {
 	.get_driver_name = gal_fence_name,
 	.get_timeline_name = gal_fence_name,
@@ -90,14 +88,14 @@ struct gal_fence *gal_new_fence(struct workqueue_struct *queue, unsigned int cor
 	if (!fence)
 		return ERR_PTR(-ENOMEM);
 	fence->core = core;
-	/* The lock is the kernel's: it is taken after the module, and what lockdep knows of its locks, is gone. */
+	/* No lock of the module: the fence, and lockdep's class of the lock, may outlive the module. */
 	dma_fence_init(&fence->base, &gal_fence_operations, NULL, dma_fence_context_alloc(1), 1);
 	dma_fence_get(&fence->base);
 	spin_lock(&gal_fences_lock);
 	fence->deadline = jiffies + limit;
 	list_add_tail(&fence->late, &gal_fences);
 	gal_late_queue = queue;
-	/* Queued already, it is for one that is as old or older. */
+	/* If it is queued already, then for a fence that is as old or older. */
 	queue_delayed_work(queue, &gal_late_fences, limit);
 	spin_unlock(&gal_fences_lock);
 	return fence;
@@ -153,7 +151,7 @@ void gal_end_fence(struct gal_fence *fence, int error)
 /* Waits for @fence until @end. A Unix signal ends it; if it @outlasts them, one that kills. */
 int gal_wait_until(struct dma_fence *fence, ktime_t end, bool outlasts)
 {
-	/* How long a killed process stays at most, and any wait without a look at the clock. */
+	/* The longest delay of a kill, and the longest wait without reading the clock. */
 	const s64 most = outlasts ? MSEC_PER_SEC / 20 : 60 * MSEC_PER_SEC;
 
 	while (!dma_fence_is_signaled(fence)) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The C half of src/sys/framebuffer.rs: what the calling process has mapped of memory that has no
- * pages to be pinned.
+ * The C half of src/sys/framebuffer.rs: finds mappings of the calling process that have no pages to pin, such
+ * as framebuffers.
  */
 #include <linux/fb.h>
 #include <linux/file.h>
@@ -14,12 +14,12 @@
 
 #include "shim.h"
 
-/* More is no framebuffer, and takes long to look through. */
+/* The largest framebuffer. Larger mappings would take long to walk. */
 #define GAL_MOST_BYTES ((unsigned long)SZ_128M)
 
 /*
- * Whether what is mapped from start to end, in vma, lies in one piece of physical memory, and can
- * all be written. The memory manager's lock is held.
+ * Whether the range from start to end of vma maps contiguous physical memory, all of it writable. The caller
+ * holds mmap_lock.
  */
 static bool gal_in_one_piece(struct vm_area_struct *vma, unsigned long start, unsigned long end,
 			     phys_addr_t *physical)
@@ -66,7 +66,7 @@ static bool gal_is_framebuffer(const struct vm_area_struct *vma)
 	return S_ISCHR(inode->i_mode) && imajor(inode) == FB_MAJOR;
 }
 
-/* Registers, which some drivers map after the memory: fbdev counts their offset from 0 again. */
+/* Whether it is registers: some drivers map them after the memory, at offsets from 0 again. */
 static bool gal_are_registers(const struct fb_info *info, phys_addr_t start)
 {
 	const unsigned long registers = READ_ONCE(info->fix.mmio_start);
@@ -77,8 +77,8 @@ static bool gal_are_registers(const struct fb_info *info, phys_addr_t start)
 }
 
 /*
- * Whether that of which vma maps a part is memory. A process that may map a part may map what comes
- * before it, which is found, too, if fbdev says where that is.
+ * Whether vma maps a part of the memory. A process that may map a part may map what precedes it. So the part
+ * is extended to the start of the memory, if fbdev reports it.
  */
 static bool gal_add_start(const struct vm_area_struct *vma, struct gal_framebuffer *part)
 {
@@ -87,7 +87,7 @@ static bool gal_add_start(const struct vm_area_struct *vma, struct gal_framebuff
 	unsigned long start;
 	size_t bytes;
 
-	/* The file keeps it. */
+	/* The file has a reference to it. */
 	if (!info || gal_are_registers(info, part->start))
 		return false;
 	if (!vma->vm_pgoff)
@@ -103,7 +103,7 @@ static bool gal_add_start(const struct vm_area_struct *vma, struct gal_framebuff
 	return true;
 }
 
-/* Whether a mapping is of one that is found already, and of no more of it. */
+/* Whether a framebuffer that is found already includes the mapping. */
 static bool gal_is_found(const struct gal_framebuffer *found, unsigned int count,
 			 struct vm_area_struct *vma)
 {
@@ -152,7 +152,7 @@ struct file *gal_open_again(struct file *file)
 
 	if (IS_ERR(own))
 		return NULL;
-	/* Its number may be another framebuffer's by now. */
+	/* The number may belong to another framebuffer now. */
 	if (own->f_op == file->f_op && own->private_data == file->private_data)
 		return own;
 	fput(own);
@@ -180,7 +180,7 @@ bool gal_physical_of(unsigned long user, size_t bytes, phys_addr_t *physical)
 	return found;
 }
 
-/* What each change of the mappings changes; without such a number, two that most of them change. */
+/* Changes with the mappings. Without per-VMA locks, a change may be missed. */
 unsigned long gal_mappings_stamp(void)
 {
 	const struct mm_struct *mm = current->mm;

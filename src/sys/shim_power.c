@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The C half of src/sys/power.rs: what the kernel calls to switch a device of ours off or on.
- * The `kernel` crate has no such callbacks yet.
+ * The C half of src/sys/power.rs: the kernel's callbacks for power management. The `kernel` crate does not
+ * have them yet.
  */
 #include <linux/cleanup.h>
 #include <linux/device.h>
@@ -27,19 +27,19 @@ struct gal_power {
 	struct thermal_cooling_device *cooling;
 	unsigned long cooling_state;
 	bool always_on;
-	/* Callbacks that are under way, under gal_powers_lock. */
+	/* Number of running callbacks. Protected by gal_powers_lock. */
 	unsigned int calls;
-	/* What keeps its power domain on while it is off. */
+	/* Keeps the power domain on while the device is off. */
 	struct dev_pm_qos_request domain;
 };
 
 static DEFINE_SPINLOCK(gal_powers_lock);
 static LIST_HEAD(gal_powers);
 
-/* Taken before gal_powers_lock: requests to power domains. */
+/* Protects requests to power domains. gal_powers_lock is taken under it. */
 static DEFINE_MUTEX(gal_domains_lock);
 
-/* Under gal_powers_lock. */
+/* The caller holds gal_powers_lock. */
 static struct gal_power *gal_find_power(struct device *dev)
 {
 	struct gal_power *power;
@@ -51,7 +51,7 @@ static struct gal_power *gal_find_power(struct device *dev)
 	return NULL;
 }
 
-/* NULL: the driver of the device is on its way in or out. Else it stays until gal_end_call(). */
+/* NULL: the device is being bound or unbound. Else the result is valid until gal_end_call(). */
 static struct gal_power *gal_begin_call(struct device *dev)
 {
 	struct gal_power *power;
@@ -123,8 +123,8 @@ static int gal_system_resume(struct device *dev)
 }
 
 /*
- * An image will be made, or one loaded: the core is off in it. From one that is loaded the machine goes
- * on with what resume does, which takes a core for one that has lost all of its state.
+ * Called before an image is made or loaded. The core is off in the image. After a load, resume assumes
+ * that the core has lost all of its state.
  */
 static int gal_system_freeze(struct device *dev)
 {
@@ -163,7 +163,7 @@ static int gal_cooling_get(struct thermal_cooling_device *cooling, unsigned long
 	return 0;
 }
 
-/* One call at a time: the cooling device has a lock. */
+/* The lock of the cooling device serializes calls. */
 static int gal_cooling_set(struct thermal_cooling_device *cooling, unsigned long state)
 {
 	struct gal_power *power = cooling->devdata;
@@ -181,7 +181,7 @@ static const struct thermal_cooling_device_ops gal_cooling = {
 	.set_cur_state = gal_cooling_set,
 };
 
-/* Without one a core is merely not cooled. */
+/* A failure is not fatal: the core is not cooled then. */
 static void gal_start_cooling(struct gal_power *power)
 {
 	struct device *dev = power->dev;
@@ -203,8 +203,8 @@ static void gal_start_cooling(struct gal_power *power)
 }
 
 /*
- * The device is on. -EINVAL: no driver of this module's has it, whose operations these could
- * become. -EBUSY: its power is managed already.
+ * Begins to manage the power of a device, which is on. -EINVAL: no driver of this module is bound to it.
+ * -EBUSY: its power is managed already.
  */
 struct gal_power *gal_start_power(struct device *dev, void *context,
 				  const struct gal_power_operations *operations, int delay,
@@ -228,7 +228,7 @@ struct gal_power *gal_start_power(struct device *dev, void *context,
 		}
 		list_add(&power->link, &gal_powers);
 	}
-	/* Always the same. */
+	/* Every device of the driver has these. */
 	dev->driver->pm = pm_ptr(&gal_pm_ops);
 	if (always_on)
 		pm_runtime_get_noresume(dev);
@@ -241,7 +241,7 @@ struct gal_power *gal_start_power(struct device *dev, void *context,
 	return power;
 }
 
-/* No call is under way when it returns, or another who ends it waits for that. */
+/* When it returns, no call is running, or a concurrent caller waits for the last one. */
 void gal_stop_cooling(struct gal_power *power)
 {
 	struct thermal_cooling_device *cooling = xchg(&power->cooling, NULL);
@@ -266,12 +266,12 @@ void gal_stop_power(struct gal_power *power)
 		if (dev_pm_qos_request_active(&power->domain))
 			dev_pm_qos_remove_request(&power->domain);
 	}
-	/* It can no longer be found. */
+	/* No new call can find it. */
 	wait_var_event(&power->calls, !gal_is_called(power));
 	kfree(power);
 }
 
-/* In milliseconds; less than 0: it is not switched off. */
+/* Idle time in milliseconds before the device is switched off. Negative: it is never switched off. */
 int gal_off_delay(struct device *dev)
 {
 #ifdef CONFIG_PM
@@ -281,33 +281,33 @@ int gal_off_delay(struct device *dev)
 #endif
 }
 
-/* May sleep, and switch it on. */
+/* Gets a reference, and switches the device on. May sleep. */
 int gal_get_power(struct device *dev)
 {
 	return pm_runtime_resume_and_get(dev);
 }
 
-/* Switches nothing on. */
+/* Gets a reference if the device is on. Does not sleep. */
 bool gal_get_power_if_on(struct device *dev)
 {
 	return !IS_ENABLED(CONFIG_PM) || pm_runtime_get_if_active(dev) > 0;
 }
 
-/* It may be switched off when the delay is over. */
+/* Puts a reference. The device is switched off after the delay. */
 void gal_put_power(struct device *dev)
 {
 	pm_runtime_put_autosuspend(dev);
 }
 
-/* It was not used: the delay goes on as it was. */
+/* As gal_put_power(), but does not restart the delay. */
 void gal_put_power_unused(struct device *dev)
 {
 	__pm_runtime_put_autosuspend(dev);
 }
 
 /*
- * Unless it has a user, or it has something to do: false if it stays on then, however often this is
- * called.
+ * Switches the device off, unless it is in use or busy. False: another attempt cannot switch it off
+ * either.
  */
 bool gal_switch_off_now(struct device *dev)
 {
@@ -335,8 +335,8 @@ int gal_request_off(struct device *dev)
 	return pm_request_autosuspend(dev);
 }
 
-/* The same, also if its driver has just refused to switch it off. May sleep. */
-void gal_let_go_of_power(struct device *dev)
+/* As gal_request_off(), also while the driver is refusing to switch it off. May sleep. */
+void gal_request_off_later(struct device *dev)
 {
 	int tries;
 
@@ -350,8 +350,8 @@ bool gal_has_power_domain(struct device *dev)
 }
 
 /*
- * From now on its power domain keeps its power while it is off, or no longer; until the device is unbound.
- * -ENODEV: it has none.
+ * Until the device is unbound: whether its power domain keeps the power while the device is off. -ENODEV:
+ * it has no domain.
  */
 int gal_keep_domain(struct device *dev, bool keep)
 {
@@ -383,8 +383,8 @@ static void gal_set_domain_flags(struct device *dev, s32 flags)
 }
 
 /*
- * Off and on again, by its only user. -EBUSY: it does not go off. A domain that usually keeps its
- * power loses it this time.
+ * Switches the device off and on again. The caller has the only reference. -EBUSY: it cannot be switched
+ * off. The domain is switched off, too, even if it usually keeps its power.
  */
 int gal_cycle_power(struct device *dev)
 {
@@ -399,7 +399,7 @@ int gal_cycle_power(struct device *dev)
 		error = error < 0 && error != -EAGAIN ? error : -EBUSY;
 	else
 		error = 0;
-	/* Balanced in any case: the caller goes on to use it. */
+	/* Even after an error, the caller keeps its reference. */
 	if (pm_runtime_get_sync(dev) < 0)
 		return -EIO;
 	return error;
