@@ -17,7 +17,7 @@ pub(super) struct Timer {
 }
 
 /// Starts or stops a timer.
-pub(crate) fn note_time(process: &Process, timer: u32, start: bool) {
+pub(super) fn note_time(process: &Process, timer: u32, start: bool) {
     let now = sys::monotonic_ns();
     // CAST: 32 bits into at least 32.
     if let Some(timer) = process.timers.lock().get_mut(timer as usize) {
@@ -31,7 +31,7 @@ pub(crate) fn note_time(process: &Process, timer: u32, start: bool) {
 
 /// Sends this process the realtime signal that the module parameters name. Only its own threads
 /// can ask for it, so no permission is checked.
-pub(crate) fn send_signal(process: &Process, value: u32) {
+pub(super) fn send_signal(process: &Process, value: u32) {
     let number = process.device.parameters().signal;
     sys::send_signal(&process.leader, &process.mm, number, value);
 }

@@ -313,9 +313,7 @@ impl<F: FrontEnd> Engine<F> {
             }
         }
     }
-}
 
-impl<F: FrontEnd> Engine<F> {
     /// The oldest job from number `from` on whose words are all in the ring. Takes the ring's lock
     /// for a moment.
     pub(crate) fn given(&self, from: u64) -> Option<Given> {

@@ -227,8 +227,8 @@ impl Source {
 /// With a relative origin, it may use neither.
 #[derive(Clone, Copy)]
 pub(crate) struct Stretch {
-    /// `DE_STRETCH_FACTOR`, 15.16. An engine may round to the nearest pixel, but not in a source of
-    /// one pixel: clients stretch it by one over the size of the target.
+    /// `DE_STRETCH_FACTOR`, 15.16. An engine may round to the nearest pixel. This does not count in a
+    /// source of one pixel with a factor of at most 1 / target, which newer vendor code uses.
     pub(crate) factors: [u32; 2],
     /// `DE_SRC_SIZE`.
     pub(crate) size: u32,
@@ -270,7 +270,7 @@ pub(crate) fn read_end(
             let size = u64::from(stretch.size >> shift & 0xFFFF);
             let scaled = if stretch.is_gdi {
                 ((last + 1) * factor).saturating_sub(1)
-            } else if !stretch.rounds[index] || size == 1 && last * factor < 1 << 16 {
+            } else if !stretch.rounds[index] || size == 1 && (last + 1) * factor <= 1 << 16 {
                 last * factor
             } else {
                 last * factor + 0x8000

@@ -251,15 +251,6 @@ fn flips_late(value: u32) -> bool {
 const FIELD_PLACES: [usize; 4] = [ANGLE, SRC_ANGLE, TRANSPARENCY, OVERRIDES];
 
 impl Field {
-    /// Its bits that a load of `value` changes.
-    const fn unmasked(&self, value: u32) -> u32 {
-        if value & self.mask == 0 {
-            self.bits
-        } else {
-            0
-        }
-    }
-
     /// Its entry in [`STATES`]. `index` is its number in [`FIELDS`].
     const fn id(&self, index: u32) -> u32 {
         (index + 1) << 16 | self.state
@@ -581,17 +572,12 @@ impl Target {
         }
     }
 
-    /// Whether no bound is known after this load of `DE_ROT_ANGLE`. Cores before PE 2.0 are not
-    /// known to rotate by it.
+    /// Whether no bound is known after this load of `DE_ROT_ANGLE`. Only later cores with PE 2.0 are
+    /// known to rotate every draw by it, and to have its mask bits.
     fn is_unknown_turn(&self, value: u32, converted: bool) -> bool {
-        let [target, source, ..] = FIELDS;
-        let bits = match (self.engines.turns, self.engines.rotates) {
-            (true, true) => 0,
-            // The core may ignore the mask bits.
-            (true, false) => target.bits | source.bits,
-            (false, _) => target.unmasked(value) | source.unmasked(value),
-        };
-        converted || flips_late(value) || value & bits != 0
+        let turns = value & (FIELDS[0].bits | FIELDS[1].bits) != 0;
+        let is_known = self.engines.turns && self.engines.rotates;
+        converted || flips_late(value) || turns && !is_known
     }
 
     #[inline(always)]

@@ -38,7 +38,7 @@ use kernel::{
 /// # Invariants
 ///
 /// The pointer is valid, and this owns a reference.
-pub(crate) struct DmaBuf(pub(super) NonNull<shim::dma_buf>);
+pub(crate) struct DmaBuf(NonNull<shim::dma_buf>);
 
 // SAFETY: Any thread may call the kernel's functions on a dma-buf.
 unsafe impl Send for DmaBuf {}
@@ -54,6 +54,21 @@ impl DmaBuf {
         let buffer = from_err_ptr(unsafe { shim::gal_get_buffer(fd) })?;
         // INVARIANT: It came with a reference.
         NonNull::new(buffer).map(Self).ok_or(EINVAL)
+    }
+
+    /// Takes over a reference to `buffer`.
+    ///
+    /// # Safety
+    ///
+    /// The caller owns the reference, and does not use it afterwards.
+    pub(super) unsafe fn from_raw(buffer: NonNull<shim::dma_buf>) -> Self {
+        // INVARIANT: By the caller.
+        Self(buffer)
+    }
+
+    /// The C pointer, valid as long as this.
+    pub(super) fn as_ptr(&self) -> *mut shim::dma_buf {
+        self.0.as_ptr()
     }
 
     /// Takes a reference to the dma-buf at `raw`.
@@ -461,7 +476,7 @@ impl Drop for Import {
 
 /// Access mode of a new dma-buf's descriptor, as flags of `open`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Access(pub(super) u32);
+pub(crate) struct Access(u32);
 
 impl Access {
     /// Reading and writing, closed on `exec`.
@@ -470,6 +485,11 @@ impl Access {
     /// The access mode in flags of `open`.
     pub(crate) fn of_flags(given: u32) -> Self {
         Self(given & (flags::O_ACCMODE | flags::O_CLOEXEC))
+    }
+
+    /// The flags of `open`.
+    pub(super) fn flags(self) -> u32 {
+        self.0
     }
 
     pub(super) fn closes_on_exec(self) -> bool {

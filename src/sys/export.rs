@@ -123,7 +123,7 @@ impl<T: Exportable> Exporter<T> {
             exporter: self.tag(),
             owner: owner.cast(),
             put: Some(put::<T>),
-            flags: access.0,
+            flags: access.flags(),
         };
         // SAFETY: The dma-buf gets a reference of the object. So nothing has exclusive access to
         // the object, and its memory and the array of pages, which has this length, stay valid.
@@ -131,15 +131,16 @@ impl<T: Exportable> Exporter<T> {
             // SAFETY: The export failed, so `owner` was not taken and is still ours to drop.
             unsafe { put::<T>(owner.cast()) };
         })?;
-        // INVARIANT: It came with a reference.
-        NonNull::new(buffer).map(DmaBuf).ok_or(ENOMEM)
+        let buffer = NonNull::new(buffer).ok_or(ENOMEM)?;
+        // SAFETY: It came with a reference, which nothing else puts.
+        Ok(unsafe { DmaBuf::from_raw(buffer) })
     }
 
     /// The object that `buffer` exports, and whether importers may write. `None`: `buffer` is not
     /// from this exporter.
     pub(crate) fn find(self: &Arc<Self>, buffer: &DmaBuf) -> Option<(Arc<T>, bool)> {
         // SAFETY: By its type invariant the dma-buf is live; the tag is only compared.
-        let owner = unsafe { shim::gal_exported_by(buffer.0.as_ptr(), self.tag()) };
+        let owner = unsafe { shim::gal_exported_by(buffer.as_ptr(), self.tag()) };
         let owner = NonNull::new(owner.cast::<Owner<T>>())?;
         // SAFETY: Only this exporter's dma-bufs have its address, and their owners are of this
         // type; the dma-buf keeps its owner alive.

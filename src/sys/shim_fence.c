@@ -151,7 +151,7 @@ void gal_end_fence(struct gal_fence *fence, int error)
 /* Waits for @fence until @end. A Unix signal ends it; if it @outlasts them, one that kills. */
 int gal_wait_until(struct dma_fence *fence, ktime_t end, bool outlasts)
 {
-	/* The longest delay of a kill, and the longest wait without reading the clock. */
+	/* About the longest delay of a kill, and the longest wait without reading the clock. */
 	const s64 most = outlasts ? MSEC_PER_SEC / 20 : 60 * MSEC_PER_SEC;
 
 	while (!dma_fence_is_signaled(fence)) {

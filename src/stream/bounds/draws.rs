@@ -287,7 +287,13 @@ impl Target {
         // Name what leads past the end: the size, or a factor, if it only does so by rounding.
         let mut fits = |stretch| check(Some(stretch)).is_ok();
         let with = |rounds| Stretch { rounds, ..stretch };
-        if fits(Stretch { size: 0, ..stretch }) {
+        // A size of 1 stays: factors are rounded by it.
+        let one = |axis: u32| {
+            let one = axis & 0x1_0001;
+            one * u32::from(stretch.size & axis == one)
+        };
+        let size = one(0xFFFF) | one(0xFFFF << 16);
+        if fits(Stretch { size, ..stretch }) {
             Err(self.unbounded(SRC_SIZE))
         } else if fits(with([false, true])) {
             Err(self.unbounded(FACTORS))

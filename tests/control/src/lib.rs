@@ -504,7 +504,7 @@ violation_kinds! {
     WrongPipe = 4, "wrong-pipe";
     /// Work for a missing engine, or selection of its pipe. The front end hangs.
     MissingEngine = 5, "missing-engine";
-    /// A stall on a token whose semaphore was never armed, or by a load of the state for a token of the front end. It hangs.
+    /// A stall on a token whose semaphore was never armed, or by a load of the state for a token of the front end. The front end hangs.
     UnarmedStall = 6, "unarmed-stall";
     /// An access outside of memory: an AXI bus error.
     BusError = 7, "bus-error";

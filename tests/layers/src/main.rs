@@ -7,7 +7,7 @@
 //!
 //! Files of one room that import each other in a circle are printed, too, unless the list allows the circle.
 //! A file and those in the folder of its name count as one. `mod.rs` and `tests.rs` do not count, and neither
-//! does an item that a path names through `mod.rs`.
+//! does an item that a path names through `mod.rs`, or through a room that is renamed or imported whole.
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -41,7 +41,7 @@ const CIRCLE: &str = "circle";
 
 /// The list of the rooms.
 struct Layers {
-    /// Rooms, each with the number of its line: the higher, the lower it stands.
+    /// Rooms, each with the number of its line: the higher, the lower it is.
     lines: HashMap<String, usize>,
     /// The circles that are allowed.
     circles: BTreeSet<Circle>,
@@ -156,7 +156,7 @@ const ALL: &str = "*";
 /// The first name of a path, the second if there is one, and the line of the first.
 type Names = (String, Option<String>, usize);
 
-/// The names of the paths that begin with `tokens`, behind a `::`.
+/// The names of the paths that begin with `tokens`, after a `::`.
 fn first_names(tokens: &[TokenTree]) -> Vec<Names> {
     match tokens.first() {
         Some(TokenTree::Ident(name)) => {
