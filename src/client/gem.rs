@@ -14,6 +14,7 @@ use super::{
     names,
     node::{
         Life,
+        Locking,
         NodeEntry,
         Unlocking, //
     },
@@ -23,7 +24,6 @@ use super::{
     waits,
     window,
     Clients,
-    Locking,
     Process, //
 };
 use crate::{
