@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! The file of a dump: the snapshot, the MMU's tables, memory, and a description in text.
+
+use super::{
+    super::{
+        etdump::{
+            self,
+            Kind,
+            Writer, //
+        },
+        job::{
+            Named,
+            Piece, //
+        }, //
+    },
+    Addressing,
+    Dumps,
+    Outcome,
+    Scene,
+    Snapshot,
+    Span,
+    MAX_PIECES, //
+};
+use crate::sys::prelude::*;
+use crate::{
+    hw::MmuVersion,
+    sys::coredump, //
+};
+use core::fmt::Write as _;
+
+/// The most bytes of memory in a dump, by the parameter's level: of one piece, and of all.
+const LIMITS: [(usize, usize); 4] = [
+    (0, 0),
+    (0, 0),
+    (1 << 20, 4 << 20),
+    (16 << 20, 32 << 20), //
+];
+
+const TEXT_BYTES: usize = 1024;
+
+/// The objects that are not pieces of memory: registers, MMU, ring, commands, context, pages, text.
+const OBJECTS: usize = 7;
+
+impl Dumps {
+    /// The file, and its bytes.
+    pub(super) fn assemble(
+        &self,
+        scene: &Scene<'_>,
+        snapshot: &Snapshot,
+        spans: [Option<Span>; 2],
+        named: Option<&Named>,
+    ) -> Outcome<(coredump::File, usize)> {
+        let tables = match scene.addressing {
+            Addressing::Translated(vm) => Some((vm, scene.hardware.mmu_version())),
+            Addressing::Physical(_) => None,
+        };
+        let version = tables.map(|(_, version)| version);
+        let none: &[Piece] = &[];
+        let pieces = named.map_or(none, |named| &named.pieces);
+        let taken = granted(self.level, pieces.iter().map(|p| p.range.bytes()));
+        let taken = &taken[..pieces.len().min(MAX_PIECES)];
+        let registers = snapshot.registers.all();
+        let space = match (snapshot.space, scene.addressing) {
+            (Some(space), Addressing::Translated(vm)) => vm.space(space),
+            _ => None,
+        };
+        let space = space.as_deref();
+        let table_bytes = tables.map_or(0, |(vm, version)| vm.table_bytes(version, space));
+        let page_count: usize = pieces.iter().zip(taken).map(pages_of).sum();
+        let fixed = [
+            registers.len() * 8,
+            table_bytes,
+            scene.bytes,
+            spans[0].map_or(0, |span| span.count * 4),
+            spans[1].map_or(0, |span| span.count * 4),
+            page_count * 8,
+            TEXT_BYTES,
+        ];
+        // `Init` has a `chain` too, so this one is called by its trait.
+        let sizes = Iterator::chain(fixed.into_iter(), taken.iter().copied());
+        let mut file = coredump::File::new(etdump::file_bytes(sizes).ok_or(ENOMEM)?)?;
+        let mut writer = Writer::new(file.bytes(), OBJECTS + taken.len());
+        let object = writer.add(Kind::Registers, 0, 0, registers.len() * 8);
+        for (to, &(offset, value)) in object.ok_or(ENOSPC)?.chunks_exact_mut(8).zip(registers) {
+            to[..4].copy_from_slice(&offset.to_le_bytes());
+            to[4..].copy_from_slice(&value.to_le_bytes());
+        }
+        if let Some((vm, version)) = tables {
+            let object = writer.add(Kind::Mmu, 0, 0, table_bytes).ok_or(ENOSPC)?;
+            vm.copy_tables(version, space, object)?;
+        }
+        let object = writer.add(Kind::Ring, scene.address.into(), 0, scene.bytes);
+        let object = object.ok_or(ENOSPC)?;
+        for &span in &snapshot.ring {
+            // CAST: 32 bits into at least 32.
+            let at = span.address.wrapping_sub(scene.address) as usize;
+            put_words(object.get_mut(at..).ok_or(ENOSPC)?, snapshot.words_of(span));
+        }
+        for span in spans.into_iter().flatten() {
+            let object = writer.add(Kind::Commands, span.address.into(), 0, span.count * 4);
+            put_words(object.ok_or(ENOSPC)?, snapshot.words_of(span));
+        }
+        // Tools compare it with the MMU's tables, which they take for those of version 1.
+        if version == Some(MmuVersion::V1) {
+            put_pages(&mut writer, pieces, taken, page_count)?;
+        }
+        let (mut first_page, mut unread) = (0, 0);
+        for (piece, &bytes) in pieces.iter().zip(taken).filter(|(_, &bytes)| bytes > 0) {
+            let base = scene.addressing.base().unwrap_or(0);
+            let address = u64::from(piece.range.start().wrapping_add(base));
+            let object = writer.add(Kind::Buffer, address, first_page, bytes);
+            // `pieces` has a reference, so the memory is not moved or freed.
+            if piece.memory.copy(0, object.ok_or(ENOSPC)?).is_err() {
+                unread += 1;
+            }
+            // CAST: less than the file's bytes.
+            first_page += pages_of((piece, &bytes)) as u32;
+        }
+        writer.add(Kind::End, 0, 0, 0).ok_or(ENOSPC)?;
+        if version != Some(MmuVersion::V1) {
+            put_pages(&mut writer, pieces, taken, page_count)?;
+        }
+        let mut text = Text {
+            bytes: KVec::with_capacity(TEXT_BYTES, GFP_KERNEL)?,
+        };
+        // Text that does not fit is left out.
+        let _ = self.describe(&mut text, scene, snapshot, named, taken, unread);
+        let object = writer.add(Kind::Text, 0, 0, text.bytes.len());
+        object.ok_or(ENOSPC)?.copy_from_slice(&text.bytes);
+        let bytes = writer.finish();
+        Ok((file, bytes))
+    }
+
+    /// Describes in text what the tools do not know.
+    fn describe(
+        &self,
+        text: &mut Text,
+        scene: &Scene<'_>,
+        snapshot: &Snapshot,
+        named: Option<&Named>,
+        taken: &[usize],
+        unread: u32,
+    ) -> fmt::Result {
+        let identity = scene.hardware.identity();
+        // Hexadecimal: decimal would divide 64 bits, which the kernel does not have on ARM.
+        text.write_fmt(fmt!("driver: galcore\n"))?;
+        text.write_fmt(fmt!("core: {}\n", scene.core))?;
+        text.write_fmt(fmt!("model: {:#x}\n", identity.model))?;
+        text.write_fmt(fmt!("revision: {:#x}\n", identity.revision))?;
+        text.write_fmt(fmt!("resets: {}\n", scene.resets))?;
+        text.write_fmt(fmt!("job: {:#x}\n", snapshot.job.0))?;
+        text.write_fmt(fmt!("event: {}\n", snapshot.job.1))?;
+        if let Some(position) = snapshot.registers.position() {
+            text.write_fmt(fmt!("position: {position:#010x}\n"))?;
+        }
+        match (snapshot.process, named) {
+            (0, _) => text.write_fmt(fmt!("guilty: none\n"))?,
+            (_, None) => text.write_fmt(fmt!("guilty: a process that has ended\n"))?,
+            (_, Some(named)) => {
+                text.write_fmt(fmt!("guilty: a process\n"))?;
+                if let Some(generation) = named.generation {
+                    text.write_fmt(fmt!("interface: {generation}\n"))?;
+                }
+            }
+        }
+        if let Some(culprit) = &snapshot.culprit {
+            text.write_fmt(fmt!("pid: {}\n", culprit.id))?;
+            text.write_fmt(fmt!("user: {}\n", culprit.user))?;
+            text.write_fmt(fmt!("comm: {}\n", culprit.name))?;
+        }
+        if let Some(span) = snapshot.commands {
+            text.write_fmt(fmt!(
+                "commands: {:#010x} {:#x}\n",
+                span.address,
+                span.count * 4
+            ))?;
+        }
+        if let Some(span) = snapshot.context {
+            text.write_fmt(fmt!(
+                "context: {:#010x} {:#x}\n",
+                span.address,
+                span.count * 4
+            ))?;
+        }
+        text.write_fmt(fmt!("level: {}\n", self.level))?;
+        let pieces = named.map_or(0, |named| named.pieces.len());
+        let left_out = taken.iter().filter(|&&bytes| bytes == 0).count();
+        text.write_fmt(fmt!(
+            "memory: {pieces} pieces named, {left_out} left out, {unread} not read\n"
+        ))
+    }
+}
+
+/// The bytes of each piece that are taken at this level, for pieces of these `bytes`, in order.
+fn granted(level: u32, pieces: impl Iterator<Item = usize>) -> [usize; MAX_PIECES] {
+    // CAST: at most 3.
+    let (of_one, mut left) = LIMITS[(level as usize).min(LIMITS.len() - 1)];
+    let mut taken = [0; MAX_PIECES];
+    for (to, bytes) in taken.iter_mut().zip(pieces) {
+        *to = bytes.min(of_one).min(left);
+        left -= *to;
+    }
+    taken
+}
+
+/// Pages that hold the taken bytes of a piece.
+fn pages_of((piece, &bytes): (&Piece, &usize)) -> usize {
+    // CAST: 32 bits into at least 32.
+    let before = piece.range.start() as usize % PAGE_SIZE;
+    match bytes {
+        0 => 0,
+        _ => (before + bytes).div_ceil(PAGE_SIZE),
+    }
+}
+
+fn put_pages(writer: &mut Writer<'_>, pieces: &[Piece], taken: &[usize], count: usize) -> Outcome {
+    let object = writer.add(Kind::Pages, 0, 0, count * 8).ok_or(ENOSPC)?;
+    let mut to = object.chunks_exact_mut(8);
+    for (piece, bytes) in pieces.iter().zip(taken) {
+        for (index, to) in (0..pages_of((piece, bytes))).zip(&mut to) {
+            to.copy_from_slice(&piece.memory.page(index).to_le_bytes());
+        }
+    }
+    Ok(())
+}
+
+/// Writes words, little endian.
+fn put_words(to: &mut [u8], words: &[u32]) {
+    for (to, word) in to.chunks_exact_mut(4).zip(words) {
+        to.copy_from_slice(&word.to_le_bytes());
+    }
+}
+
+struct Text {
+    bytes: KVec<u8>,
+}
+
+impl fmt::Write for Text {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        if text.len() > self.bytes.capacity() - self.bytes.len() {
+            return Err(fmt::Error);
+        }
+        let pushed = self.bytes.extend_from_slice(text.as_bytes(), GFP_KERNEL);
+        pushed.map_err(|_| fmt::Error)
+    }
+}
+
+#[kunit_tests(galcore_dump_file)]
+mod tests {
+    use super::*;
+
+    const MIB: usize = 1 << 20;
+
+    fn first_of(level: u32, pieces: &[usize]) -> [usize; 6] {
+        let taken = granted(level, pieces.iter().copied());
+        core::array::from_fn(|at| taken[at])
+    }
+
+    #[test]
+    fn memory_is_taken_up_to_a_limit() {
+        let pieces = [4096, 2 * MIB, MIB, MIB, MIB, MIB];
+        assert_eq!(first_of(0, &pieces), [0; 6]);
+        assert_eq!(first_of(1, &pieces), [0; 6]);
+        assert_eq!(first_of(2, &pieces), [4096, MIB, MIB, MIB, MIB - 4096, 0]);
+        assert_eq!(first_of(3, &pieces), pieces);
+        assert_eq!(
+            first_of(3, &[usize::MAX; 6]),
+            [16 * MIB, 16 * MIB, 0, 0, 0, 0]
+        );
+        assert_eq!(granted(2, [1; 100].into_iter()), [1; MAX_PIECES]);
+    }
+
+    #[test]
+    fn text_has_a_bound() {
+        let mut text = Text {
+            bytes: KVec::with_capacity(TEXT_BYTES, GFP_KERNEL).unwrap(),
+        };
+        assert!(text.write_fmt(fmt!("a: {}\n", 5)).is_ok());
+        assert_eq!(text.bytes[..], *b"a: 5\n");
+        while text.write_str("0123456").is_ok() {}
+        assert!((TEXT_BYTES - 6..=TEXT_BYTES).contains(&text.bytes.len()));
+    }
+}

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! A process's shares of the cores: the time that its jobs have taken there, and its places.
+
+use super::{
+    average_with,
+    ALONE,
+    ALONE_QUANTA, //
+};
+use crate::limits::MAX_CORES;
+use crate::sys::prelude::*;
+
+/// The most that nice values differ from 0.
+const MOST_NICE: u32 = 20;
+
+/// Numbers of a process's jobs and waiting threads at a core. One word, because each job reads it.
+#[derive(Clone, Copy)]
+pub(super) struct Load(u32);
+
+impl Load {
+    /// A job with a place.
+    pub(super) const JOB: u32 = 1;
+    /// A thread that waits for a place or for jobs. There are always fewer jobs than this.
+    const THREAD: u32 = 256;
+
+    pub(super) fn jobs(self) -> u32 {
+        self.0 % Self::THREAD
+    }
+
+    pub(super) fn threads(self) -> u32 {
+        self.0 / Self::THREAD
+    }
+}
+
+/// A process's share of a core. Changed under the engine's lock. Times are counts of
+/// [`clock`](crate::sys::clock).
+pub(crate) struct Share {
+    /// A [`Load`]. [`State::place_waiters`](crate::ring::State::place_waiters) also counts its
+    /// threads.
+    pub(super) load: Atomic<u32>,
+    /// Average time of its jobs; 0: none has ended.
+    pub(super) average: Atomic<u32>,
+    /// Where its last job ends, in virtual time.
+    pub(super) finish: Atomic<u64>,
+    /// The nice value of the thread that submitted last while the core was shared.
+    pub(super) nice: Atomic<i32>,
+    /// Tickets with lower numbers are invalid: the process has lost its turn since.
+    pub(super) valid_from: Atomic<u64>,
+}
+
+/// A process's shares of all cores.
+pub(crate) struct Shares {
+    pub(super) of: [Share; MAX_CORES],
+    /// The GPU has finished commands of the process.
+    is_known: Atomic<bool>,
+    /// Perhaps a hang from before the process opened the device is not forgiven yet.
+    is_on_trial: Atomic<bool>,
+}
+
+impl Shares {
+    /// The shares of a new process.
+    pub(crate) const fn new() -> Self {
+        Self {
+            of: [const { Share::new() }; MAX_CORES],
+            is_known: Atomic::new(false),
+            is_on_trial: Atomic::new(false),
+        }
+    }
+
+    /// Its share of `core`.
+    pub(crate) fn of(&self, core: usize) -> Option<&Share> {
+        self.of.get(core)
+    }
+
+    /// Whether the GPU has finished commands of the process. If not, it is a *stranger*: its first
+    /// commands may hang the core.
+    pub(crate) fn is_known(&self) -> bool {
+        self.is_known.load(Relaxed)
+    }
+
+    /// Notes that the GPU has finished commands of the process, or that it is a stranger again.
+    #[inline]
+    pub(crate) fn note_known(&self, is_known: bool) {
+        if self.is_known() != is_known {
+            self.is_known.store(is_known, Relaxed);
+        }
+    }
+
+    /// Whether it is on trial: it takes turns with strangers, but need not wait after hangs.
+    #[inline]
+    pub(crate) fn is_on_trial(&self) -> bool {
+        self.is_on_trial.load(Relaxed)
+    }
+
+    /// Notes that its trial begins or ends.
+    pub(crate) fn note_trial(&self, begins: bool) {
+        self.is_on_trial.store(begins, Relaxed);
+    }
+}
+
+impl Share {
+    pub(super) const fn new() -> Self {
+        Self {
+            load: Atomic::new(0),
+            average: Atomic::new(0),
+            finish: Atomic::new(0),
+            nice: Atomic::new(0),
+            valid_from: Atomic::new(0),
+        }
+    }
+
+    /// Converts `time` of the core into virtual time.
+    pub(super) fn weigh(&self, time: u64) -> u64 {
+        match self.nice.load(Relaxed) {
+            0 => time,
+            nice => Self::weigh_by(nice, time),
+        }
+    }
+
+    fn weigh_by(nice: i32, mut time: u64) -> u64 {
+        for _ in 0..nice.unsigned_abs().min(MOST_NICE) {
+            // 5/4, and about 4/5.
+            time = if nice > 0 {
+                time.saturating_add(time >> 2)
+            } else {
+                time - (time >> 2) + (time >> 4)
+            };
+        }
+        time
+    }
+
+    pub(super) fn load(&self) -> Load {
+        Load(self.load.load(Relaxed))
+    }
+
+    /// The number of threads that wait.
+    pub(crate) fn waiting(&self) -> u32 {
+        self.load().threads()
+    }
+
+    pub(in crate::ring) fn count(&self, begins: bool) {
+        let one = if begins {
+            Load::THREAD
+        } else {
+            Load::THREAD.wrapping_neg()
+        };
+        self.load.add(one, Relaxed);
+    }
+
+    /// The start of its next job, `now` or later, and the job's expected time: the average of its
+    /// jobs, or `others` if none has ended. A new process starts later by `others`: else many new
+    /// processes with one job each would always be first.
+    pub(super) fn claim(&self, now: u64, others: u32, debt: u64) -> (u64, u64) {
+        let (earliest, average) = match self.average.load(Relaxed) {
+            0 => (now.saturating_add(others.into()), others.into()),
+            average => (now, average.into()),
+        };
+        let cost = self.weigh(average);
+        let latest = earliest.saturating_add(debt);
+        // `finish` keeps all debt: a submitter that leaves the line takes back exactly its claim.
+        let start = self.finish.load(Relaxed).max(earliest);
+        self.finish.store(start.saturating_add(cost), Relaxed);
+        (start.min(latest), cost)
+    }
+
+    /// Replaces the expected `cost` of a job by `taken`, both in virtual time. If `taken` is 0, the
+    /// job does not run.
+    pub(super) fn correct(&self, cost: u64, taken: u64) {
+        let finish = self.finish.load(Relaxed).saturating_sub(cost);
+        self.finish.store(finish.saturating_add(taken), Relaxed);
+    }
+
+    pub(super) fn ended(&self, taken: u32) {
+        self.load.add(Load::JOB.wrapping_neg(), Relaxed);
+        let average = average_with(self.average.load(Relaxed), taken);
+        self.average.store(average.max(1), Relaxed);
+    }
+
+    /// Notes that a job that has claimed `cost` took `taken`. If `cost` is 0 it has made no claim.
+    /// All of these times are virtual. `now` is the present.
+    #[inline(never)]
+    pub(super) fn settle(&self, cost: u64, taken: u64, now: u64) {
+        match cost {
+            // The process was alone when the job got its place.
+            0 => {
+                let start = self.finish.load(Relaxed).max(now);
+                self.finish.store(start.saturating_add(taken), Relaxed);
+            }
+            _ => self.correct(cost, taken),
+        }
+    }
+
+    /// Charges the time `taken` by the actions of its last job after that job's end.
+    pub(in crate::ring) fn charge(&self, taken: u64) {
+        self.correct(0, self.weigh(taken));
+    }
+
+    /// Whether another job may have a place.
+    pub(super) fn has_room(&self, jobs: u32, is_shared: bool, quantum: u32) -> bool {
+        if jobs < if is_shared { 1 } else { ALONE } {
+            return true;
+        }
+        let average = self.average.load(Relaxed);
+        // Does not overflow: 32 bits times 32 bits.
+        let time = u64::from(average) * u64::from(jobs);
+        if is_shared {
+            average != 0 && time < quantum.into()
+        } else {
+            time < u64::from(quantum) * u64::from(ALONE_QUANTA)
+        }
+    }
+}
