@@ -4,12 +4,14 @@
 //! explicit settings. If several generations remain, its first commands decide.
 
 use super::{
+    argument::{
+        word,
+        Argument, //
+    },
     malformed,
-    Argument,
     OpenedFile,
     DETECTED,
-    ENVELOPES,
-    SHORT_BLOCK, //
+    ENVELOPES, //
 };
 use crate::{
     abi::{
@@ -17,7 +19,8 @@ use crate::{
         detect::{
             self,
             Choice,
-            Reason, //
+            Reason,
+            SHORT_BLOCK, //
         },
         evidence::{
             Candidates,
@@ -165,7 +168,7 @@ impl OpenedFile {
         let words = room
             .read(argument.input, 4)
             .map_err(|_| malformed("the interface", argument.input))?;
-        let command = super::word(words, 0);
+        let command = word(words, 0);
         Ok(detect::by_first_command(
             block_bytes,
             argument.input_bytes,
