@@ -28,14 +28,6 @@
 //! without a valid address of the client, for example with 0. Tables of version 2 map these pages
 //! too, because an access to an unmapped address raises an exception.
 //!
-//! # Stale translations
-//!
-//! A core keeps translations in its TLB until its ring flushes it. So changes of the tables are
-//! counted ([`Vm::changes`]), and a core flushes its TLB before its next job if there were changes
-//! since the last flush. Pages and addresses of an ended mapping are kept until every TLB ([`Tlb`])
-//! has been flushed after that end. Then the reaper, a work item, frees them. It also flushes the
-//! TLBs of cores without jobs. This module does not know rings.
-//!
 //! Locks: `galcore mmu` guards the state and the allocation of tables. `galcore space` is taken
 //! after it and guards the allocation of a process's tables. `galcore tlbs` guards the list of the
 //! TLBs. The cores' own locks are taken after it. Entries need no lock: only the owner of a page
@@ -44,6 +36,7 @@
 mod flat;
 mod mapping;
 mod paged;
+mod reaper;
 mod space;
 mod stale;
 mod two_level;
@@ -53,7 +46,6 @@ use crate::{
     hw::MmuVersion,
     limits::MAX_CORES,
     prelude::*,
-    ranges::Ranges,
     sys::{
         self,
         dma::{
@@ -61,30 +53,22 @@ use crate::{
             DmaBuffer, //
         },
         framebuffer::Framebuffer, //
-    },
-    wait::{
-        self,
-        Left, //
     }, //
 };
 use flat::Flat;
 use kernel::{
     dma::DmaAddress,
-    impl_has_work,
     list::ListArc,
     new_work,
     sync::lock::{
         mutex::MutexBackend,
         Guard, //
     },
-    workqueue::{
-        Work,
-        WorkItem, //
-    }, //
+    workqueue::Work, //
 };
+use paged::HighPages;
 use space::Given;
 use stale::{
-    flushed_by_all,
     Stale,
     StaleList, //
 };
@@ -103,6 +87,7 @@ pub(crate) use {
         Counter,
         Paged, //
     },
+    reaper::Tlb,
     space::{
         AddressSpace,
         Extent,
@@ -243,58 +228,7 @@ impl Kept {
     }
 }
 
-/// The TLB of a core.
-pub(crate) trait Tlb: Send + Sync {
-    /// The newest change after which it has been flushed. [`NO_TRANSLATIONS`]: its core is off.
-    fn flushed(&self) -> u64;
-
-    /// Flushes it, for all changes so far, if the core can take a job now. If the core cannot, the
-    /// end of a job that is under way calls [`Vm::flushed`]. Does not wait.
-    fn flush(self: Arc<Self>);
-}
-
 type StateGuard<'a> = Guard<'a, State, MutexBackend>;
-
-/// Allocates addresses with bit 31 set.
-struct HighPages {
-    free: Ranges,
-    used: usize,
-}
-
-impl HighPages {
-    fn new() -> Result<Self> {
-        Ok(Self {
-            free: Ranges::new(FIRST_PAGE, FREE_PAGES)?,
-            used: 0,
-        })
-    }
-
-    /// Allocates `count` pages, returns the first. `OutOfResources`: no free range, or no memory.
-    fn take(&mut self, count: usize) -> Result<usize> {
-        let first = self.free.find(count, 1).ok_or(Error::OutOfResources)?;
-        self.take_at(first, count)
-    }
-
-    /// As [`HighPages::take`], from page `wanted` on if that is free.
-    fn take_near(&mut self, wanted: Option<usize>, count: usize) -> Result<usize> {
-        match wanted.filter(|&first| self.free.free_at(first) >= count) {
-            Some(first) => self.take_at(first, count),
-            None => self.take(count),
-        }
-    }
-
-    fn take_at(&mut self, first: usize, count: usize) -> Result<usize> {
-        self.free.reserve().map_err(|_| Error::OutOfResources)?;
-        self.free.take(first, count);
-        self.used += count;
-        Ok(first)
-    }
-
-    fn give(&mut self, first: usize, count: usize) {
-        self.used -= count;
-        self.free.give(first, count);
-    }
-}
 
 /// The pages in use, and the mappings that have ended.
 struct State {
@@ -330,18 +264,6 @@ pub(crate) struct Vm {
     reclaimed: CondVar,
     #[pin]
     reaper: Work<Vm>,
-}
-
-impl_has_work! {
-    impl HasWork<Self> for Vm { self.reaper }
-}
-
-impl WorkItem for Vm {
-    type Pointer = Arc<Vm>;
-
-    fn run(this: Arc<Vm>) {
-        this.reap();
-    }
 }
 
 impl Vm {
@@ -394,47 +316,6 @@ impl Vm {
             }),
             GFP_KERNEL,
         )
-    }
-
-    /// Adds core `core`, whose TLB is `tlb`. `ENOMEM`.
-    pub(crate) fn attach(
-        &self,
-        core: usize,
-        tlb: Arc<dyn Tlb>,
-    ) -> Result<(), kernel::error::Error> {
-        Ok(self.tlbs.lock().push((core, tlb), GFP_KERNEL)?)
-    }
-
-    /// Removes core `core`, and frees the ended mappings that only its TLB could still hold.
-    pub(crate) fn detach(&self, core: usize) {
-        let mut tlbs = self.tlbs.lock();
-        let place = tlbs.iter().position(|(other, _)| *other == core);
-        let tlb = place.and_then(|place| tlbs.remove(place).ok());
-        drop(tlbs);
-        drop(tlb);
-        self.reap();
-    }
-
-    /// The number of the newest change. If a job that is submitted after this call flushes a TLB,
-    /// the flush covers this change.
-    pub(crate) fn changes(&self) -> u64 {
-        self.changes.load(Acquire)
-    }
-
-    /// Counts a change of the tables.
-    fn note_change(&self) -> u64 {
-        // The entries must be in memory before a flush.
-        sys::barrier::write();
-        self.changes.fetch_add(1, Release) + 1
-    }
-
-    /// Called when a TLB may have been flushed. Queues the reaper if needed. Takes no lock. The
-    /// caller must first change the result of [`Tlb::flushed`], with full ordering. So if this call
-    /// misses a mapping that ends now, the reaper that this end queues reads the new result.
-    pub(crate) fn flushed(self: &Arc<Self>) {
-        if self.has_stale.load(Relaxed) {
-            self.queue_reaper();
-        }
     }
 
     /// Whether a core with an MMU of `version` can use this address space.
@@ -586,13 +467,6 @@ impl Vm {
         (FREE_PAGES, self.state.lock().room.used)
     }
 
-    /// How many mappings have ended and are not freed yet.
-    pub(crate) fn pending(&self) -> usize {
-        let state = self.state.lock();
-        // CAST: each of these mappings takes memory.
-        (state.ended - state.freed) as usize
-    }
-
     /// Bytes of the longest free range that a mapping could have.
     pub(crate) fn longest_free(&self) -> usize {
         if self.tables.has_own_addresses() {
@@ -693,92 +567,6 @@ impl Vm {
             self.end_common(&state, pages);
         }
         self.retire(state, stale);
-    }
-
-    /// Keeps a target that no table maps any more until the TLBs have been flushed.
-    fn retire(self: &Arc<Self>, mut state: StateGuard<'_>, stale: ListArc<Stale<Kept>>) {
-        // Under the lock, to keep the list in the order of the changes.
-        let change = self.note_change();
-        state.stale.push(stale, change);
-        state.ended += 1;
-        self.has_stale.store(true, Relaxed);
-        drop(state);
-        self.queue_reaper();
-    }
-
-    /// Waits until all mappings that have ended so far are freed. Gives up if there is no progress.
-    /// `Interrupted`: a Unix signal came. A work item must not call this.
-    pub(crate) fn wait_for_reclaim(&self) -> Result {
-        self.wait_for_stale()?;
-        if self.tables.has_spaces && self.tables.flat.is_some() {
-            // The freed views may have been the last users of mappings in version 1's table.
-            self.wait_for_stale()
-        } else {
-            Ok(())
-        }
-    }
-
-    fn wait_for_stale(&self) -> Result {
-        let mut state = self.state.lock();
-        let wanted = state.ended;
-        let limit = (wait::TIMEOUT, true);
-        let waited = wait::while_progressing(&self.reclaimed, &mut state, limit, |state| {
-            Ok(if state.freed < wanted {
-                Left::Something(state.freed)
-            } else {
-                Left::Nothing
-            })
-        });
-        match waited {
-            Err(Error::Interrupted) => Err(Error::Interrupted),
-            _ => Ok(()),
-        }
-    }
-
-    fn queue_reaper(self: &Arc<Self>) {
-        sys::work::enqueue(self.clone());
-    }
-
-    /// Frees ended mappings of which no TLB has translations. If any are left, flushes the TLBs.
-    fn reap(&self) {
-        let flushed = {
-            // A limit of the result, read before the TLBs: a core that is off when it is asked may
-            // start, and then load translations of a mapping that ends later.
-            let newest = self.changes();
-            let tlbs = self.tlbs.lock();
-            flushed_by_all(newest, tlbs.iter().map(|(_, tlb)| tlb.flushed()))
-        };
-        loop {
-            let mut state = self.state.lock();
-            let Some(stale) = state.stale.pop(flushed) else {
-                self.has_stale.store(!state.stale.is_empty(), Relaxed);
-                if state.stale.is_empty() {
-                    return;
-                }
-                break;
-            };
-            let (mut space, mut addresses) = (None, None);
-            match &stale.kept {
-                Kept::Pages { .. } => state.room.give(stale.first(), stale.count),
-                Kept::Object { given, .. } => addresses = given.as_ref(),
-                Kept::Space { space: over } => {
-                    space = state.spaces.get_mut(over.entry()).and_then(Option::take);
-                }
-                // Linear addresses are not allocated.
-                Kept::Memory { .. } | Kept::Framebuffer { .. } => {}
-            }
-            drop(state);
-            drop(space);
-            let _ = addresses.map(|given| given.give(stale.count));
-            // Dropped without the lock, because it may have many pages.
-            drop(stale);
-            self.state.lock().freed += 1;
-            self.reclaimed.notify_all();
-            sys::yield_if_due();
-        }
-        for (_, tlb) in self.tlbs.lock().iter() {
-            tlb.clone().flush();
-        }
     }
 }
 

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Scattered pages that the MMU maps or will map.
+//! Scattered pages that the MMU maps or will map, and the allocator of their addresses.
 
+use super::{
+    FIRST_PAGE,
+    FREE_PAGES, //
+};
 use crate::prelude::*;
+use crate::ranges::Ranges;
 use crate::sys::{
     self,
     pages::{
@@ -107,5 +112,46 @@ impl Drop for Paged {
         if let Some(counter) = &self.counter {
             counter.remove(self.pages.size());
         }
+    }
+}
+
+/// Allocates addresses with bit 31 set.
+pub(super) struct HighPages {
+    pub(super) free: Ranges,
+    pub(super) used: usize,
+}
+
+impl HighPages {
+    pub(super) fn new() -> Result<Self> {
+        Ok(Self {
+            free: Ranges::new(FIRST_PAGE, FREE_PAGES)?,
+            used: 0,
+        })
+    }
+
+    /// Allocates `count` pages, returns the first. `OutOfResources`: no free range, or no memory.
+    pub(super) fn take(&mut self, count: usize) -> Result<usize> {
+        let first = self.free.find(count, 1).ok_or(Error::OutOfResources)?;
+        self.take_at(first, count)
+    }
+
+    /// As [`HighPages::take`], from page `wanted` on if that is free.
+    pub(super) fn take_near(&mut self, wanted: Option<usize>, count: usize) -> Result<usize> {
+        match wanted.filter(|&first| self.free.free_at(first) >= count) {
+            Some(first) => self.take_at(first, count),
+            None => self.take(count),
+        }
+    }
+
+    fn take_at(&mut self, first: usize, count: usize) -> Result<usize> {
+        self.free.reserve().map_err(|_| Error::OutOfResources)?;
+        self.free.take(first, count);
+        self.used += count;
+        Ok(first)
+    }
+
+    pub(super) fn give(&mut self, first: usize, count: usize) {
+        self.used -= count;
+        self.free.give(first, count);
     }
 }

@@ -14,6 +14,7 @@ use super::{
         address,
         bytes, //
     },
+    paged::HighPages,
     pages,
     stale::Stale,
     two_level::{
@@ -23,7 +24,6 @@ use super::{
         TwoLevel, //
     },
     Contents,
-    HighPages,
     Kept,
     Mapping,
     Pages,
