@@ -15,6 +15,7 @@ mod pool;
 pub(crate) mod surface;
 mod taking;
 mod userptr;
+mod word;
 
 use crate::{
     hw::Identity,
@@ -84,12 +85,14 @@ pub(crate) use {
         Backing,
         Elsewhere,
         Node,
-        Object,
         Pool,
-        View,
-        Word, //
+        View, //
     },
-    userptr::UserMemory, //
+    userptr::UserMemory,
+    word::{
+        Object,
+        Word, //
+    }, //
 };
 
 /// The address at which the GPU reaches `bytes` at physical address `physical` without its MMU.
