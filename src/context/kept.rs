@@ -11,9 +11,9 @@
 //! Pure logic.
 
 use super::{
+    image::AUTO_DISABLE,
     loads::load,
-    StateMap,
-    AUTO_DISABLE, //
+    StateMap, //
 };
 use crate::prelude::*;
 use crate::stream::{
