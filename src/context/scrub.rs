@@ -24,7 +24,6 @@ use super::{
 };
 use crate::prelude::*;
 use crate::stream::{
-    checker::Pipes,
     lookup::Scratch,
     states::{
         self,
@@ -34,7 +33,8 @@ use crate::stream::{
         self,
         state,
         Caches,
-        Pipe, //
+        Pipe,
+        Pipes, //
     }, //
 };
 

@@ -32,12 +32,12 @@ use crate::{
         Waited, //
     },
     stream::{
-        checker::Pipes,
         lookup::{
             PhysicalStates,
             Scratch, //
         },
-        states::States, //
+        states::States,
+        words::Pipes, //
     }, //
 };
 use kernel::device::Device;

@@ -24,14 +24,12 @@ use crate::{
         Load,
         Owner, //
     },
-    stream::{
-        checker::Pipes,
-        words::{
-            self,
-            Caches,
-            PageTables,
-            Pipe, //
-        }, //
+    stream::words::{
+        self,
+        Caches,
+        PageTables,
+        Pipe,
+        Pipes, //
     }, //
 };
 
@@ -313,10 +311,7 @@ impl Section {
 #[kernel::macros::kunit_tests(galcore_frame)]
 mod tests {
     use super::*;
-    use crate::{
-        hw::MmuVersion,
-        stream::checker::Pipes, //
-    };
+    use crate::hw::MmuVersion;
 
     const BOTH: Caches = Caches::new(true, true, true, MmuVersion::V1);
 

@@ -16,12 +16,10 @@ use crate::{
     memory::Object,
     mmu::SpaceId,
     prelude::*,
-    stream::{
-        checker::Pipes,
-        words::{
-            PageTables,
-            Pipe, //
-        }, //
+    stream::words::{
+        PageTables,
+        Pipe,
+        Pipes, //
     },
     sys::CommandName, //
 };

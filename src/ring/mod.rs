@@ -100,13 +100,13 @@ use crate::{
     },
     params::Choice,
     stream::{
-        checker::Pipes,
         tiler,
         words::{
             self,
             Caches,
             PageTables,
-            Pipe, //
+            Pipe,
+            Pipes, //
         }, //
     },
     sys::{

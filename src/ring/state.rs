@@ -43,12 +43,10 @@ use crate::{
         },
         Owner, //
     },
-    stream::{
-        checker::Pipes,
-        words::{
-            PageTables,
-            Pipe, //
-        }, //
+    stream::words::{
+        PageTables,
+        Pipe,
+        Pipes, //
     },
     sys::clock::Stamp, //
 };

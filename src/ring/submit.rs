@@ -32,9 +32,9 @@ use crate::{
         LINKS, //
     },
     prelude::*,
-    stream::{
-        checker::Pipes,
-        words, //
+    stream::words::{
+        self,
+        Pipes, //
     },
     sys, //
 };

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     context::Owner,
-    stream::checker::Pipes,
+    stream::words::Pipes,
     sys::trace, //
 };
 

@@ -12,6 +12,7 @@ pub(crate) mod decode;
 pub(crate) mod lint;
 pub(crate) mod loaded;
 pub(crate) mod lookup;
+mod problem;
 mod resolve;
 pub(crate) mod states;
 pub(crate) mod table;

@@ -12,7 +12,6 @@ use super::{
         self,
         Target, //
     },
-    checker::Pipes,
     table::{
         Need,
         Row,
@@ -22,7 +21,8 @@ use super::{
     },
     words::{
         state,
-        Pipe, //
+        Pipe,
+        Pipes, //
     }, //
 };
 use crate::hw::{

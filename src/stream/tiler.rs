@@ -7,7 +7,7 @@
 //! stay on for the kicks of another stream: each stream loads all of these states itself, and turns
 //! the tiler off.
 //!
-//! Pure logic, which only imports [`bounds`]. The software GPU's tests compare it with the bytes
+//! Pure logic. The software GPU's tests compare it with the bytes
 //! that the tiler accesses.
 //!
 //! The window is rounded up to the resolve engine's blocks of 16 x 4 pixels. Sources give two
@@ -15,8 +15,8 @@
 //!
 //! Sources: the register database (state_3d.xml); Mesa (etnaviv_yuv.c).
 
-use super::bounds::{
-    self,
+use super::problem::{
+    check_end,
     Problem, //
 };
 
@@ -172,7 +172,7 @@ impl Tiler {
     ) -> Result<(), Problem> {
         // CAST: at most ten.
         let surface = (CONFIG + place as u32, self.values[place]);
-        bounds::check_end(surface, end, last_of)
+        check_end(surface, end, last_of)
     }
 
     fn unbounded(&self, place: usize) -> Problem {

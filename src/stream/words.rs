@@ -142,6 +142,42 @@ impl Pipe {
     }
 }
 
+/// The engines that a core has, or that a stream uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Pipes {
+    /// The 3D pipe.
+    pub(crate) pipe_3d: bool,
+    /// The 2D pipe.
+    pub(crate) pipe_2d: bool,
+}
+
+impl Pipes {
+    /// Whether `pipe` exists.
+    pub(crate) fn has(self, pipe: Pipe) -> bool {
+        match pipe {
+            Pipe::Pipe3d => self.pipe_3d,
+            Pipe::Pipe2d => self.pipe_2d,
+        }
+    }
+
+    /// The pipe in which a stream with the entry pipe `number` begins. On a core with one engine it
+    /// is that engine: there clients leave the number at 0 and select the pipe in their first
+    /// words. `None`: no such number.
+    pub(crate) fn entry(self, number: u32) -> Option<Pipe> {
+        let named = Pipe::from_number(number)?;
+        let both = [named, Pipe::Pipe3d, Pipe::Pipe2d];
+        both.into_iter().find(|&pipe| self.has(pipe))
+    }
+
+    /// Adds the engine of `pipe`.
+    pub(crate) fn add(&mut self, pipe: Pipe) {
+        match pipe {
+            Pipe::Pipe3d => self.pipe_3d = true,
+            Pipe::Pipe2d => self.pipe_2d = true,
+        }
+    }
+}
+
 /// Opcodes (bits 31:27 of a command's first word) that user streams may contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Opcode {

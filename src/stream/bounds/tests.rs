@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The KUnit suite of [`super`].
+//! The KUnit suites of [`super`]. The one here is about targets of the 2D engine, and about loads.
+
+#[path = "tests/resolves.rs"]
+mod resolves;
+#[path = "tests/sources.rs"]
+mod sources;
 
 #[kernel::macros::kunit_tests(galcore_bounds)]
 mod cases {
@@ -13,7 +18,7 @@ mod cases {
     };
 
     /// Address of the target.
-    const BASE: u32 = 0x4000_0000;
+    pub(super) const BASE: u32 = 0x4000_0000;
 
     /// A target of 64 x 32 pixels in A8R8G8B8, with a clipping window of the same size.
     const PLAIN: [(u32, u32); 14] = [
@@ -43,7 +48,7 @@ mod cases {
         }
     }
 
-    fn target(turns: bool, others: &[(u32, u32)]) -> Target {
+    pub(super) fn target(turns: bool, others: &[(u32, u32)]) -> Target {
         let mut target = Target::new(engines(turns));
         for &(state, value) in PLAIN.iter().chain(others) {
             assert_eq!(target.load(word(state), value, false, true), Load::Noted);
@@ -52,7 +57,7 @@ mod cases {
     }
 
     /// The least number of bytes from `low` on that fits; 0: none.
-    fn least(mut low: u32, mut fits: impl FnMut(u32) -> bool) -> u32 {
+    pub(super) fn least(mut low: u32, mut fits: impl FnMut(u32) -> bool) -> u32 {
         let mut high = 0x8000_0000;
         if !fits(high) {
             return 0;
@@ -78,7 +83,7 @@ mod cases {
         least(1, fits)
     }
 
-    fn draw(
+    pub(super) fn draw(
         target: &mut Target,
         corners: [u32; 2],
         last_of: impl FnMut(u32, u32) -> Option<u32>,
@@ -86,7 +91,7 @@ mod cases {
         target.draw(corners.into_iter(), |_| Loads::Never, last_of)
     }
 
-    fn corner(x: u32, y: u32) -> u32 {
+    pub(super) fn corner(x: u32, y: u32) -> u32 {
         (y & 0xFFFF) << 16 | x & 0xFFFF
     }
 
@@ -187,10 +192,10 @@ mod cases {
     }
 
     /// Address of the source.
-    const READ: u32 = 0x2000_0000;
+    pub(super) const READ: u32 = 0x2000_0000;
 
     /// A source of 64 x 32 pixels in A8R8G8B8, for a copy of it.
-    const COPY: [(u32, u32); 18] = [
+    pub(super) const COPY: [(u32, u32); 18] = [
         (0x1234, 2 << 12 | 6),
         (0x125C, 3 << 20 | 0xCCCC),
         (0x1200, READ),
@@ -213,313 +218,6 @@ mod cases {
 
     /// The image of a filter's source.
     const IMAGE: [(u32, u32); 2] = [(0x1298, 0), (0x129C, 16 << 16 | 16)];
-
-    /// The bytes of memory that a copy of a rectangle needs at [`READ`]; 0: unbounded.
-    fn read(turns: bool, others: &[(u32, u32)], corners: [u32; 2]) -> u32 {
-        let mut target = target(turns, &COPY);
-        for &(state, value) in others {
-            target.load(word(state), value, false, true);
-        }
-        let fits = |bytes: u32| {
-            let last_of = |_, address| match address {
-                READ => (READ - 1).checked_add(bytes),
-                _ => Some(u32::MAX),
-            };
-            draw(&mut target, corners, last_of) == Ok(())
-        };
-        least(0, fits)
-    }
-
-    #[test]
-    fn sources_are_read_as_far_as_the_rectangle_goes() {
-        let part = [corner(1, 2), corner(20, 30)];
-        let stretch = (0x1234, 4 << 12 | 6);
-        let config = |format: u32, bits: u32| (0x120C, format << 24 | bits);
-        for (others, wanted) in [
-            // 19 x 28 pixels.
-            (&[][..], 27 * 256 + 76),
-            (&[(0x1210, corner(3, 4))], 31 * 256 + 88),
-            (&[config(6, 1 << 6)], 29 * 256 + 80),
-            (&[config(6, 1 << 6), (0x1210, corner(3, 4))], 33 * 256 + 92),
-            // Before the source.
-            (&[(0x1210, corner(0xFFFF, 0))], 0),
-            (
-                &[config(6, 1 << 6), (0x1210, corner(0xFFFF, 0xFFFE))],
-                27 * 256 + 76,
-            ),
-            // Stretched: the last pixel begins at 18 / 2 and 27 x 2.
-            (
-                &[stretch, (0x1220, 0x8000), (0x1224, 0x2_0000)],
-                54 * 256 + 40,
-            ),
-            // The size of the source counts as read, in a stretch.
-            (
-                &[
-                    stretch,
-                    (0x1210, corner(2, 2)),
-                    (0x1214, corner(40, 10)),
-                    (0x1220, 0x8000),
-                    (0x1224, 0x2_0000),
-                ],
-                56 * 256 + 42 * 4,
-            ),
-            (
-                &[
-                    stretch,
-                    config(6, 1 << 6),
-                    (0x1214, corner(40, 10)),
-                    (0x1220, 0),
-                    (0x1224, 0),
-                ],
-                29 * 256 + 41 * 4,
-            ),
-            (&[(0x1214, corner(64, 32))], 27 * 256 + 76),
-            // Rounded to the nearest pixel: 40.5.
-            (&[stretch, (0x1224, 0x1_8000)], 41 * 256 + 76),
-            // A source of one pixel is not rounded: a 28th of it for each row.
-            (
-                &[
-                    stretch,
-                    (0x1214, corner(1, 1)),
-                    (0x1220, 0x10000 / 19),
-                    (0x1224, 0x10000 / 28),
-                ],
-                4,
-            ),
-            (&[stretch, (0x1220, 0), (0x1224, 0x10000 / 28)], 256 + 4),
-            (
-                &[
-                    stretch,
-                    (0x1214, corner(1, 1)),
-                    (0x1220, 0),
-                    (0x1224, 0x10000 / 28 + 1),
-                ],
-                256 + 4,
-            ),
-            // The last of the pixels that the last pixel covers.
-            (
-                &[
-                    (0x1234, 1 << 24 | 4 << 12 | 6),
-                    (0x1220, 0x2_0000),
-                    (0x1224, 0x2_0000),
-                ],
-                55 * 256 + 38 * 4,
-            ),
-            // A relative origin: factors may not count.
-            (
-                &[stretch, config(6, 1 << 6), (0x1220, 0), (0x1224, 0)],
-                29 * 256 + 80,
-            ),
-            // Not used: the operation, and not the transparency.
-            (&[(0x125C, 3 << 20 | 0xF0F0)], 0),
-            (&[(0x125C, 2 << 20 | 0xCCF0)], 0),
-            (&[(0x125C, 3 << 20 | 0xCCF0)], 27 * 256 + 76),
-            (&[(0x125C, 3 << 20 | 0xF0F0), (0x12D4, 2)], 27 * 256 + 76),
-            (
-                &[(0x125C, 3 << 20 | 0xF0F0), (0x12D4, 1 << 16)],
-                27 * 256 + 76,
-            ),
-            (&[(0x125C, 3 << 20 | 0xF0F0), (0x12D4, 1 << 12 | 2)], 0),
-            // A draw that blends.
-            (&[(0x125C, 3 << 20 | 0xF0F0), (0x127C, 1)], 27 * 256 + 76),
-            // Formats: bytes, pairs, bits, bits from the command.
-            (&[config(9, 0)], 27 * 256 + 19),
-            (&[config(7, 0)], 27 * 256 + 40),
-            (&[config(10, 0)], 27 * 256 + 3),
-            (&[config(10, 1 << 8)], 0),
-            // Tiles and blocks. A core without the feature reads rows.
-            (&[config(6, 1 << 7)], 27 * 256 + 76),
-            (&[config(6, 1 << 7), (0x1204, 8)], 24 * 8 + 80 * 4),
-            (&[config(6, 1 << 7), (0x1300, 8)], 64 * 256),
-            (
-                &[config(6, 1 << 7), (0x1300, 8), (0x1204, 0x2000)],
-                27 * 0x2000 + 76,
-            ),
-            (&[config(6, 0), (0x1300, 8)], 64 * 256),
-            (
-                &[config(6, 0), (0x1300, 8), (0x1204, 0x2000)],
-                27 * 0x2000 + 76,
-            ),
-            (&[(0x1300, 1)], 0),
-            (&[(0x1300, 1 << 1)], 0),
-            (&[(0x1300, 1 << 4)], 0),
-            (&[(0x1300, 1 << 7)], 0),
-            (&[(0x1300, 1 << 8)], 0),
-            // Compressed.
-            (&[(0x1300, 1 << 13)], 0),
-            (&[(0x1300, 1 << 31)], 0),
-            (&[config(31, 0)], 0),
-            (&[config(6, 1 << 9)], 0),
-            (&[config(6, 1 << 19)], 0),
-            (&[(0x1204, 0x4_0000)], 0),
-            // Rotated.
-            (&[(0x12BC, 5)], 31 * 256 + 256),
-            (&[(0x12BC, 3)], 0),
-            (&[(0x12BC, 1 << 8 | 5)], 27 * 256 + 76),
-            // A pattern of 8 x 8 pixels, or of one color.
-            (
-                &[
-                    (0x1234, 0x1006),
-                    (0x125C, 3 << 20 | 0xF0F0),
-                    (0x123C, 1 << 4 | 4),
-                ],
-                128,
-            ),
-            (
-                &[
-                    (0x1234, 0x1006),
-                    (0x125C, 3 << 20 | 0xF0F0),
-                    (0x123C, 1 << 4 | 10),
-                ],
-                0,
-            ),
-            // A clear reads the pattern if the operation uses it, but no source.
-            (
-                &[
-                    (0x1234, 6),
-                    (0x125C, 3 << 20 | 0xF0F0),
-                    (0x123C, 1 << 4 | 4),
-                ],
-                128,
-            ),
-            (&[(0x1234, 6), (0x123C, 1 << 4 | 4)], 0),
-        ] {
-            // 0 is also what nothing is read for.
-            let found = read(true, others, part);
-            assert_eq!(found, wanted);
-        }
-        // The second corner may have no sign, and the blit may be mirrored.
-        let far = [corner(10, 0), corner(0xFFFF, 8)];
-        let wide = (0x1264, corner(100, 100));
-        assert_eq!(read(true, &[wide], far), 7 * 256 + 0x1_0000 * 4);
-        // Planes: of each in turn all but one are elsewhere.
-        for (format, place, wanted) in [
-            (15, 0x1200, 27 * 256 + 19),
-            (15, 0x1284, 13 * 256 + 10),
-            (15, 0x128C, 13 * 256 + 10),
-            (17, 0x1284, 13 * 256 + 20),
-            (18, 0x1284, 27 * 256 + 20),
-            (17, 0x128C, 0),
-        ] {
-            let elsewhere = |state: u32| (state, if state == place { READ } else { BASE });
-            let planes = [0x1200, 0x1284, 0x128C].map(elsewhere);
-            let others = [config(format, 0), planes[0], planes[1], planes[2]];
-            assert_eq!(read(true, &others, part), wanted);
-        }
-        // An older engine has another place for the format, and for transparency.
-        assert_eq!(read(false, &[(0x120C, 9)], part), 27 * 256 + 19);
-        let rop = (0x125C, 3 << 20 | 0xF0F0);
-        assert_eq!(read(false, &[rop, (0x120C, 9)], part), 0);
-        assert_eq!(
-            read(false, &[rop, (0x120C, 2 << 4 | 9)], part),
-            27 * 256 + 19
-        );
-    }
-
-    #[test]
-    fn several_sources_are_read_as_far_as_the_rectangle_goes() {
-        let part = [corner(1, 2), corner(20, 30)];
-        let multi = [
-            (0x1234, 8 << 12 | 6),
-            (0x125C, 3 << 20 | 0xCCCC),
-            (0x1308, 1),
-            (0x123C, 0),
-        ];
-        for (first, count, others, wanted) in [
-            (word(0x12800), 4, &[][..], Some(29 * 256 + 80)),
-            (word(0x12A00), 8, &[], Some(29 * 256 + 80)),
-            (
-                word(0x12800),
-                4,
-                &[(BLOCK_ORIGIN, corner(3, 4))],
-                Some(33 * 256 + 92),
-            ),
-            (word(0x12800), 4, &[(BLOCK_CONFIG, 31 << 24)], None),
-            (word(0x12800), 4, &[(BLOCK_CONFIG, 10 << 24 | 1 << 8)], None),
-            (
-                word(0x12800),
-                4,
-                &[(BLOCK_CONFIG, 15 << 24)],
-                Some(29 * 256 + 20),
-            ),
-            (word(0x12800), 4, &[(BLOCK_EX_CONFIG, 1)], None),
-            (word(0x12800), 4, &[(BLOCK_ANGLE, 1 << 8)], None),
-        ] {
-            let value_of = |state: u32| {
-                let place = state
-                    .checked_sub(first)
-                    .filter(|place| *place < GROUPS * count)?;
-                // The second source; the first one is somewhere else.
-                let (group, source) = (place / count, place % count);
-                let other = others.iter().find(|other| other.0 == group && source == 1);
-                Some(match group {
-                    _ if other.is_some() => other?.1,
-                    BLOCK_ADDRESS | BLOCK_U | BLOCK_V if source == 0 => BASE,
-                    BLOCK_ADDRESS => READ,
-                    BLOCK_U | BLOCK_V => BASE,
-                    BLOCK_STRIDE => 256,
-                    BLOCK_CONFIG => 6 << 24,
-                    _ => 0,
-                })
-            };
-            let checked = |bytes: u32, left_out: u32| {
-                let mut target = target(true, &multi);
-                let last_of = |_, address| match address {
-                    READ => (READ - 1).checked_add(bytes),
-                    _ => Some(u32::MAX),
-                };
-                let loaded = |state| match value_of(state) {
-                    None => Loads::Never,
-                    Some(_) if state == left_out => Loads::Before,
-                    Some(value) => Loads::Here(value),
-                };
-                target.draw(part.into_iter(), loaded, last_of)
-            };
-            match wanted {
-                None => assert!(checked(0x8000_0000, 0).is_err()),
-                Some(bytes) => {
-                    assert_eq!(checked(bytes, 0), Ok(()));
-                    let beyond = Err(Problem::Beyond(first + 1, READ));
-                    assert_eq!(checked(bytes - 1, 0), beyond);
-                }
-            }
-            for group in [
-                BLOCK_ADDRESS,
-                BLOCK_STRIDE,
-                BLOCK_CONFIG,
-                BLOCK_ANGLE,
-                BLOCK_EX_CONFIG,
-            ] {
-                assert!(checked(0x8000_0000, first + group * count + 1).is_err());
-            }
-        }
-        let mut target = target(true, &multi);
-        let unloaded = Err(Problem::Unloaded(word(0x12800)));
-        let last_of = |_, _| Some(u32::MAX);
-        assert_eq!(draw(&mut target, part, last_of), unloaded);
-        // Of five sources, the first four may be those of the set of 4.
-        let loaded = |state: u32| {
-            let (first, count) = BLOCKS[usize::from(state >= BLOCKS[1].0)];
-            Loads::Here(match (state - first) / count {
-                BLOCK_ADDRESS if count == 4 => READ,
-                BLOCK_ADDRESS | BLOCK_U | BLOCK_V => BASE,
-                BLOCK_STRIDE => 256,
-                BLOCK_CONFIG => 6 << 24,
-                _ => 0,
-            })
-        };
-        target.load(word(0x1308), 4, false, true);
-        let mut checked = |bytes: u32| {
-            let last_of = |_, address| match address {
-                READ => Some(READ + bytes - 1),
-                _ => Some(u32::MAX),
-            };
-            target.draw(part.into_iter(), loaded, last_of)
-        };
-        assert_eq!(checked(29 * 256 + 80), Ok(()));
-        let beyond = Err(Problem::Beyond(BLOCKS[0].0, READ));
-        assert_eq!(checked(29 * 256 + 79), beyond);
-    }
 
     #[test]
     fn turned_targets_have_a_size() {
@@ -559,34 +257,6 @@ mod cases {
             let wide = (0x1264, 0x7FFF_7FFF);
             let turned = target(true, &[(0x12BC, angle << 3), wide]);
             assert_eq!(bytes(turned, corners), 0);
-        }
-    }
-
-    #[test]
-    fn the_state_that_makes_an_area_impossible_is_named() {
-        let part = [corner(1, 2), corner(20, 30)];
-        let stretch = (0x1234, 4 << 12 | 6);
-        for (others, wanted) in [
-            (&[(0x122C, 0x4_0400)][..], (0x122C, 0x4_0400)),
-            (&[(0x12BC, 5 << 3), (0x1230, 0)], (0x1230, 0)),
-            (&[(0x1204, 0xFFFF_FC00)], (0x1204, 0xFFFF_FC00)),
-            (&[(0x12BC, 5), (0x1208, 0)], (0x1208, 0)),
-            (&[(0x1210, 0xFFFF)], (0x1210, 0xFFFF)),
-            // The factors alone fit.
-            (&[stretch, (0x1214, 1 << 8)], (0x1214, 1 << 8)),
-            // Row 27.7.
-            (&[stretch, (0x1224, 0x106A3)], (0x1224, 0x106A3)),
-        ] {
-            let mut target = target(true, &COPY);
-            for &(state, value) in others {
-                target.load(word(state), value, false, true);
-            }
-            let last_of = |_, address| match address {
-                READ => Some(READ + 27 * 256 + 75),
-                _ => Some(u32::MAX),
-            };
-            let wanted = Err(Problem::Unbounded(word(wanted.0), wanted.1));
-            assert_eq!(draw(&mut target, part, last_of), wanted);
         }
     }
 
@@ -838,281 +508,5 @@ mod cases {
         assert_eq!(target.values[ANGLE], 0x28);
         // A lent load makes the engine read nothing.
         assert_eq!(load_of(PATTERN_CONFIG, 0xD6), [0x0801_048F, 0x16]);
-    }
-
-    /// Address of the source.
-    const SOURCE: u32 = 0x2000_0000;
-
-    /// A resolve of 64 x 32 pixels to a linear target in A8R8G8B8, with the states of two pipes.
-    const RESOLVE: [(u32, u32); 16] = [
-        (0x1604, 6 << 8 | 6),
-        (0x1608, SOURCE),
-        (0x160C, 256),
-        (0x1610, BASE),
-        (0x1614, 256),
-        (0x1620, 32 << 16 | 64),
-        (0x163C, 0),
-        (0x1654, 0),
-        (0x1658, BASE),
-        (0x165C, BASE),
-        (0x16C0, SOURCE),
-        (0x16C4, SOURCE),
-        (0x16E0, BASE),
-        (0x16E4, BASE),
-        (0x1700, 0),
-        (0x1704, 0),
-    ];
-
-    /// The bytes of memory that a resolve needs for its target, or for its source at `of`; 0:
-    /// unbounded.
-    fn resolved(of: u32, pixel_pipes: u32, others: &[(u32, u32)]) -> u32 {
-        let mut target = Target::new(Engines {
-            pixel_pipes,
-            ..Engines::default()
-        });
-        let plain = RESOLVE
-            .iter()
-            .filter(|(state, _)| pixel_pipes == 1 || !matches!(state, 0x1608 | 0x1610));
-        for &(state, value) in plain.chain(others) {
-            assert_eq!(target.load(word(state), value, false, true), Load::Noted);
-        }
-        let fits = |bytes: u32| {
-            let last_of = |_, address| {
-                if address & !0xFFFF == of {
-                    Some(address | (bytes - 1))
-                } else {
-                    Some(address | 0x7FFF_FFFF)
-                }
-            };
-            target.resolve(0, last_of) == Ok(())
-        };
-        let powers = (0..31).map(|power| 1u32 << power);
-        powers.clone().find(|&bytes| fits(bytes)).unwrap_or(0)
-    }
-
-    #[test]
-    fn resolves_have_windows() {
-        const TILED: (u32, u32) = (0x1604, 1 << 14 | 6 << 8 | 6);
-        for (pipes, others, wanted) in [
-            (1, &[][..], 1 << 13),
-            (1, &[(0x1620, 33 << 16 | 64)], 1 << 14),
-            (1, &[(0x1620, 32 << 16 | 65)], 1 << 14),
-            (1, &[(0x1620, 64)], 0),
-            (1, &[(0x1614, 512)], 1 << 14),
-            (1, &[(0x1614, 1 << 18)], 0),
-            (1, &[(0x1614, 1 << 27 | 256)], 0),
-            // Half as many rows, unless it fills.
-            (1, &[(0x1604, 0x646)], 1 << 12),
-            (1, &[(0x1604, 0x646), (0x163C, 1 << 16)], 1 << 13),
-            // Tiles, and supertiles, which count up to the last tile of the window.
-            (1, &[TILED, (0x1614, 1024)], 1 << 13),
-            (1, &[TILED, (0x1614, 1 << 31 | 1024)], 1 << 13),
-            (
-                1,
-                &[TILED, (0x1614, 1 << 31 | 1024), (0x1620, 33 << 16 | 64)],
-                1 << 14,
-            ),
-            // A core without supertiles takes them for tiles.
-            (
-                1,
-                &[TILED, (0x1614, 1 << 31 | 0x3FFFF), (0x1620, 64 << 16 | 16)],
-                1 << 22,
-            ),
-            // Two pipes, with windows at offsets in the picture; split: each half is half as high.
-            (2, &[], 1 << 13),
-            (2, &[(0x1704, 32 << 16)], 1 << 14),
-            (
-                2,
-                &[TILED, (0x1614, 1 << 30 | 1024), (0x1704, 32 << 16)],
-                1 << 13,
-            ),
-            (2, &[(0x1610, BASE + 16)], 1 << 14),
-            (4, &[], 0),
-        ] {
-            assert_eq!(resolved(BASE, pipes, others), wanted);
-        }
-        // An offset in the middle of a block.
-        let kick = |height: u32| resolve::Kick {
-            config: 0x606,
-            source_stride: 0,
-            stride: 256,
-            window: height << 16 | 64,
-            clear: 0,
-            has_supertiles: true,
-        };
-        let last = |height, origin| kick(height).target().last_byte(origin, false);
-        assert_eq!(last(32, 1 << 16), last(36, 0));
-        let of_columns = |columns: u32, origin| {
-            let mut kick = kick(32);
-            kick.window = 32 << 16 | columns;
-            kick.target().last_byte(origin, false)
-        };
-        assert_eq!(of_columns(32, 8), of_columns(48, 0));
-        // The second supertile of a surface of 128 x 64 pixels ends with its memory.
-        let mut part = kick(64);
-        (part.config, part.stride) = (0x606 | 1 << 14, 1 << 31 | 128 * 4 * 4);
-        assert_eq!(part.target().last_byte(0, false), Some(64 * 64 * 4 - 1));
-        part.has_supertiles = false;
-        let last = part.target().last_byte(0, false);
-        assert_eq!(last, Some(15 * 2048 + 64 * 4 * 4 - 1));
-    }
-
-    #[test]
-    fn resolves_have_sources() {
-        for (pipes, others, wanted) in [
-            (1, &[][..], 1 << 13),
-            (1, &[(0x160C, 512)], 1 << 14),
-            (1, &[(0x160C, 512 | resolve::TS_MODE)], 1 << 14),
-            (1, &[(0x160C, 1 << 18)], 0),
-            // An averaging copy reads all rows, and a fill reads nothing.
-            (1, &[(0x1604, 0x646)], 1 << 13),
-            (1, &[(0x160C, 512), (0x163C, 1 << 16)], 1),
-            (1, &[(0x1604, 0x684), (0x160C, 1024)], 1 << 13),
-            (2, &[], 1 << 13),
-            (2, &[(0x1704, 32 << 16)], 1 << 14),
-            (2, &[(0x1608, SOURCE + 16)], 1 << 14),
-        ] {
-            assert_eq!(resolved(SOURCE, pipes, others), wanted);
-        }
-    }
-
-    #[test]
-    fn what_a_resolve_lacks_is_missing() {
-        for (pixel_pipes, halti5, unused) in [
-            (
-                1,
-                false,
-                &[
-                    0x1658, 0x165C, 0x16C0, 0x16C4, 0x16E0, 0x16E4, 0x1700, 0x1704,
-                ][..],
-            ),
-            (
-                1,
-                true,
-                &[0x1658, 0x165C, 0x1608, 0x1610, 0x16C4, 0x16E4, 0x1704],
-            ),
-            (2, false, &[0x1658, 0x165C, 0x1608, 0x1610, 0x16C4, 0x16E4]),
-        ] {
-            for (left_out, _) in RESOLVE {
-                let mut target = Target::new(Engines {
-                    pixel_pipes,
-                    halti5,
-                    ..Engines::default()
-                });
-                for (state, value) in RESOLVE.into_iter().filter(|(state, _)| *state != left_out) {
-                    target.load(word(state), value, false, true);
-                }
-                let place = STATES.iter().position(|&state| state == word(left_out));
-                let wanted = if unused.contains(&left_out) {
-                    Ok(())
-                } else {
-                    Err(Problem::Missing(1 << place.unwrap()))
-                };
-                assert_eq!(
-                    target.resolve(0, |_, address| Some(address + 0x1FFF)),
-                    wanted
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn what_does_not_say_how_far_a_resolve_goes_is_named() {
-        for (state, value) in [
-            (0x1620, 16),
-            (0x1620, 16 << 16),
-            (0x1614, 64 | 1 << 20),
-            (0x160C, 64 | 1 << 20),
-            // Supertiled, but not tiled.
-            (0x1614, 256 | 1 << 31),
-        ] {
-            let mut target = Target::new(Engines::default());
-            for (state, value) in RESOLVE.into_iter().chain([(state, value)]) {
-                target.load(word(state), value, false, true);
-            }
-            let wanted = Err(Problem::Unbounded(word(state), value));
-            assert_eq!(
-                target.resolve(0, |_, address| Some(address + 0x1FFF)),
-                wanted
-            );
-        }
-    }
-
-    #[test]
-    fn a_copy_reads_the_status_of_its_source() {
-        // 64 x 32 pixels are 128 tiles, from the surface's tile 4 on; its base is physical.
-        const PHYSICAL: u32 = 0x1000_0000;
-        for (has_2_bits_per_tile, config, bytes) in [
-            (false, COLOR_FAST_CLEAR, 66),
-            (true, COLOR_FAST_CLEAR, 33),
-            (false, 1, 0),
-        ] {
-            let mut target = Target::new(Engines {
-                has_2_bits_per_tile,
-                ..Engines::default()
-            });
-            let status = [
-                (0x1654, config),
-                (0x1658, 0x7000_0000),
-                (0x165C, PHYSICAL + SOURCE - 256),
-            ];
-            for (state, value) in RESOLVE.into_iter().chain(status) {
-                target.load(word(state), value, false, true);
-            }
-            let checked = |target: &Target, bytes: u32| {
-                target.resolve(PHYSICAL, |state, address| {
-                    let bytes = if state == word(0x1658) { bytes } else { 0x2000 };
-                    (address + bytes).checked_sub(1)
-                })
-            };
-            assert_eq!(checked(&target, bytes), Ok(()));
-            if bytes > 0 {
-                let beyond = Err(Problem::Beyond(word(0x1658), 0x7000_0000));
-                assert_eq!(checked(&target, bytes - 1), beyond);
-            }
-            // No tile before the surface has a status.
-            target.load(word(0x165C), PHYSICAL + SOURCE + 64, false, true);
-            let before = Err(Problem::Beyond(word(0x165C), PHYSICAL + SOURCE + 64));
-            let wanted = if bytes > 0 { before } else { Ok(()) };
-            assert_eq!(checked(&target, 0x2000), wanted);
-            target.load(word(0x1654), config, true, true);
-            assert!(checked(&target, 0x2000).is_err());
-        }
-    }
-
-    #[test]
-    fn tiles_are_filled_in_place_as_far_as_they_are_there() {
-        for (has_large_tiles, mode, bytes) in [
-            (false, 0, 64),
-            (false, resolve::TS_MODE, 64),
-            (true, 0, 128),
-            (true, resolve::TS_MODE, 256),
-        ] {
-            let mut target = Target::new(Engines {
-                has_large_tiles,
-                ..Engines::default()
-            });
-            let last_of = |_, address| Some(address + 0xFFF);
-            assert!(target.fill_tiles(0, last_of).is_err());
-            target.load(word(0x165C), BASE, false, true);
-            assert!(target.fill_tiles(1, last_of).is_err());
-            target.load(word(0x1658), SOURCE, false, true);
-            target.load(word(0x160C), mode, false, true);
-            assert_eq!(target.fill_tiles(0x1000 / bytes, last_of), Ok(()));
-            let beyond = Err(Problem::Beyond(word(0x165C), BASE));
-            assert_eq!(target.fill_tiles(0x1000 / bytes + 1, last_of), beyond);
-            assert_eq!(target.fill_tiles(u32::MAX, last_of), beyond);
-            // Two tiles share a byte of status.
-            let short = |state, address| {
-                if state == word(0x1658) {
-                    Some(address + 3)
-                } else {
-                    Some(address + 0xFFF)
-                }
-            };
-            assert_eq!(target.fill_tiles(8, short), Ok(()));
-            let beyond = Err(Problem::Beyond(word(0x1658), SOURCE));
-            assert_eq!(target.fill_tiles(9, short), beyond);
-        }
     }
 }

@@ -4,7 +4,15 @@
 
 #[kernel::macros::kunit_tests(galcore_vector_stream)]
 mod cases {
-    use super::super::*;
+    use super::super::{
+        surfaces::{
+            IMAGE_0,
+            IMAGE_1,
+            STRIDE_MASK,
+            TILED, //
+        },
+        *, //
+    };
 
     const OWN: u32 = 0x1000_0000;
     const OWN_BYTES: u32 = 64 << 10;

@@ -36,6 +36,22 @@ mod cases {
     }
 
     #[test]
+    fn words_begin_in_an_engine_that_is_there() {
+        for (pipe_3d, pipe_2d, entries) in [
+            (true, true, [Pipe::Pipe3d, Pipe::Pipe2d]),
+            (true, false, [Pipe::Pipe3d; 2]),
+            (false, true, [Pipe::Pipe2d; 2]),
+        ] {
+            let pipes = Pipes { pipe_3d, pipe_2d };
+            for (number, pipe) in (0..).zip(entries) {
+                assert_eq!(pipes.entry(number), Some(pipe));
+            }
+            assert_eq!(pipes.entry(2), None);
+            assert_eq!(pipes.entry(u32::MAX), None);
+        }
+    }
+
+    #[test]
     fn a_pipe_switch_drains_what_there_is() {
         let both = Caches::new(true, true, true, MmuVersion::V1);
         assert_eq!(

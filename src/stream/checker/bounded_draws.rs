@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! Draws that must stay in their memory, and the states that are lent to them ([`bounds`]).
+
+use super::{
+    Checker,
+    Fault, //
+};
+use crate::stream::{
+    bounds::{
+        self,
+        Mask,
+        Problem,
+        Target, //
+    },
+    words::Pipe, //
+};
+
+impl Checker<'_> {
+    /// Checks a draw with `check`. Lends the states that it needs and the stream has not loaded.
+    #[inline(never)]
+    pub(super) fn bound(
+        &mut self,
+        check: impl Fn(&mut Target, &mut dyn FnMut(u32, u32) -> Option<u32>) -> Result<(), Problem>,
+    ) -> Result<(), Fault> {
+        // The lent states may show that more are needed: for a rotated target, a source, its planes
+        // or tile status, a pattern.
+        for _ in 0..10 {
+            let start = match self.bounds {
+                // A later pass checks 3D draws together with the context. It lends no 2D states.
+                Some(start) if !self.is_deferred || self.pipe == Pipe::Pipe2d => start,
+                _ => return Ok(()),
+            };
+            let (target, lookup) = (self.target.get_or_insert(*start), &mut self.lookup);
+            match check(target, &mut |state, address| lookup.last_of(state, address)) {
+                Ok(()) => return Ok(()),
+                // The lent address is that of scratch memory: the process has no valid one.
+                Err(Problem::Beyond(state, address))
+                    if address == lookup.scratch(state)
+                        && !bounds::is_status(state)
+                        && self.loaded.is_some_and(|loaded| loaded.is_lent(state)) =>
+                {
+                    return Err(Fault::Missing);
+                }
+                Err(Problem::Beyond(state, address)) => {
+                    // The stream has loaded 0, which became the scratch address.
+                    let is_scratch = address == lookup.scratch(state);
+                    let address = if is_scratch { 0 } else { address };
+                    return Err(Fault::Beyond(state, address));
+                }
+                Err(Problem::Unbounded(state, value)) => {
+                    return Err(if self.loaded.is_some_and(|loaded| loaded.is_lent(state)) {
+                        Fault::Missing
+                    } else {
+                        Fault::Unbounded(state, value)
+                    });
+                }
+                Err(Problem::Missing(missing)) => self.lend(missing)?,
+                Err(Problem::Unloaded(state)) => return Err(Fault::Unloaded(state)),
+            }
+        }
+        Err(Fault::Missing)
+    }
+
+    /// Lends `missing` states: the driver loads the process's last values before the stream.
+    #[cold]
+    #[inline(never)]
+    fn lend(&mut self, missing: Mask) -> Result<(), Fault> {
+        let lookup = &mut self.lookup;
+        // Addresses of memory freed since, or of states never loaded, become scratch addresses.
+        let mut resolve = |state, value| {
+            let resolved = lookup.resolve(state, value);
+            resolved.unwrap_or(lookup.scratch(state))
+        };
+        match (&mut self.target, self.loaded) {
+            // Nothing is lent to the states of a context.
+            (Some(target), Some(loaded)) if !self.forgives && loaded.is_lending() => {
+                let value_of = |state| loaded.lend(state, |value| resolve(state, value));
+                // With a context, lend all states of resolves: its values decide which are needed.
+                let missing = if loaded.has_context() && missing & bounds::OF_3D != 0 {
+                    missing | target.all_of_resolves()
+                } else {
+                    missing
+                };
+                if loaded.in_context(missing) != 0 {
+                    self.is_deferred = true;
+                }
+                if target.lend(missing, value_of) {
+                    Ok(())
+                } else {
+                    Err(Fault::Missing)
+                }
+            }
+            _ => Err(Fault::Missing),
+        }
+    }
+}
