@@ -5,6 +5,7 @@
 #[kernel::macros::kunit_tests(galcore_identity)]
 mod cases {
     use super::super::*;
+    use crate::params::Choice;
 
     struct Core {
         model: u32,
