@@ -4,7 +4,10 @@
 
 #[kernel::macros::kunit_tests(galcore_params)]
 mod cases {
-    use super::super::*;
+    use super::super::{
+        memory::DEFAULT_POOL,
+        *, //
+    };
 
     /// Boxed, because the stack of a 32-bit kernel has no room for several.
     #[inline(never)]
