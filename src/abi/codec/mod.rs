@@ -2,6 +2,7 @@
 
 //! Bytes to requests, replies to bytes, for any [`Layout`].
 
+mod allocations;
 mod decode;
 mod encode;
 mod profiler;
