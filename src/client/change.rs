@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Changes that the records of a process's queues make to its tables, as they are noted. See
+//! A noted change: the effect of a queue's record that is not applied yet. See
 //! [`super::changes`].
 
 use super::{
@@ -26,13 +26,13 @@ use kernel::list::{
     ListLinks, //
 };
 
-/// The largest memory, in bytes, that the interrupt's thread itself returns for a record.
+/// The most bytes of memory that the interrupt thread itself returns for one record.
 const SMALL: usize = 64 << 10;
 
-/// Bytes of one step of a return.
+/// The most bytes that one step returns.
 const STEP: usize = 1 << 20;
 
-/// Memory of a process that the GPU returns.
+/// Memory that a process gets back after the GPU's last use.
 pub(super) enum Returned {
     Node(Arc<Node>),
     Memory(Arc<UserMemory>),
@@ -63,9 +63,9 @@ pub(super) enum Kind {
     /// Remove a lock from a node.
     Unlock {
         node: u32,
-        /// For all kinds of nodes, not only page-backed ones.
+        /// Unlock any kind of node, not only a page-backed one.
         all: bool,
-        /// The node wraps memory of the process. The last unlock returns it.
+        /// The node wraps memory of the process. If this unlock ends the node, the memory returns.
         is_wrapped: bool,
     },
     /// Free a node.
@@ -78,7 +78,7 @@ pub(super) enum Kind {
     GiveBack(Returned),
     /// Write a word that is slow to write.
     Write(Word, u32),
-    /// Count in a word that is slow to write.
+    /// Add to a counter that is slow to write.
     Count(Count),
 }
 
@@ -87,7 +87,8 @@ pub(crate) struct Count {
     pub(super) counter: Word,
     /// 1, or -1.
     pub(super) step: i32,
-    /// The word whose value the counter must reach, and the signal that is then set.
+    /// A word with the final value of the counter, and the signal to set when the counter reaches
+    /// this value.
     pub(super) until: Option<(Word, Option<Arc<Signal>>)>,
 }
 
@@ -138,7 +139,7 @@ impl Change {
         )
     }
 
-    /// The event half of UNLOCK, for page-backed nodes or for `all`.
+    /// The event half of UNLOCK. Without `all`, it unlocks only page-backed nodes.
     pub(super) fn unlock(process: &Arc<Process>, node: u32, all: bool) -> Result<ListArc<Self>> {
         let is_wrapped = is_wrapped(process, node);
         let kind = Kind::Unlock {
@@ -173,17 +174,17 @@ impl Change {
         Self::new(process, Kind::Write(word, value))
     }
 
-    /// A count in a word that is slow to write.
+    /// An addition to a counter that is slow to write.
     pub(super) fn count(process: &Arc<Process>, count: Count) -> Result<ListArc<Self>> {
         Self::new(process, Kind::Count(count))
     }
 
-    /// Notes the change. The interrupt's thread calls it.
+    /// Notes the change, or returns small memory at once. Called by the interrupt thread.
     pub(crate) fn note(this: ListArc<Self>) {
         if let Kind::GiveBack(returned) = &this.kind {
             match returned.memory() {
                 Some(memory) if memory.bytes() > SMALL => {}
-                // This never drops the last reference: the table or the reclaimer has one.
+                // The memory stays: the table or the reclaimer has another reference.
                 _ => {
                     let _ = returned.step();
                     return;
@@ -207,7 +208,7 @@ impl Change {
             }
         };
         drop(changes);
-        // If a change was noted before, the work item is queued and has yet to look at the changes.
+        // If the flag was already set, the work item is queued and has not read the changes yet.
         if !was_noted {
             process.queue_changes();
         }

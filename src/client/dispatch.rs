@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The dispatcher: checks who makes a request, and runs it.
+//! The dispatcher: checks the caller of a request, then runs the request.
 
 use super::{
     buffer,
@@ -57,9 +57,9 @@ use crate::{
 };
 
 impl Process {
-    /// Refuses `request` if it concerns memory or jobs and the caller has another memory map. The
-    /// process's addresses, windows and pins are not valid there, and the caller's rights may
-    /// differ. `InvalidData`: refused. It is the vendor driver's error for an unknown process.
+    /// Refuses `request` if it uses memory or jobs and the caller has another address space. There,
+    /// the process's addresses, windows and pins are not valid. The caller may also have other
+    /// rights. `InvalidData`: refused. The vendor's driver returns it for an unknown process.
     #[inline]
     fn check_caller(&self, request: &Request) -> Result {
         if self.is_callers() || is_for_anybody(request) {
@@ -69,9 +69,9 @@ impl Process {
         }
     }
 
-    /// Runs a request of the profiler. `text` returns the text of a command that has one. Not
-    /// inlined into [`Process::run`], which must be fast. `InvalidArgument`: no request of the
-    /// profiler.
+    /// Runs a request of the profiler, or one that is ignored or refused. `text` returns the text
+    /// of a command that has one. Not inlined into [`Process::run`], which must be fast.
+    /// `InvalidArgument`: any other request.
     #[cold]
     #[inline(never)]
     pub(crate) fn run_profiler(
@@ -105,8 +105,8 @@ impl Process {
 
     /// Runs one request of the interface.
     ///
-    /// `view` returns the calling file's mapping of the pool, if any. `part` returns the part of a
-    /// COMMIT for one of several cores. `text` returns the text of a command, if any.
+    /// `view` returns the calling file's mapping of the pool, if any. `part` returns part N of a
+    /// COMMIT for several cores. `text` returns the text of a command, if any.
     pub(crate) fn run(
         self: &Arc<Self>,
         file: &OpenFile,
@@ -257,7 +257,7 @@ impl Process {
                 signal,
             } => graphic_buffers::keep(self, nodes, piece, signal),
             Request::SharedBuffer(command) => shared_buffers::run(self, command),
-            // A core for vector graphics cannot use the GPU address.
+            // MAP_USER returns a GPU address, which a core for vector graphics cannot use.
             Request::MapUser { .. } if self.is_vector(selector) => Err(Error::NotSupported),
             Request::MapUser { user, bytes } => userptr::map(self, user, bytes),
             Request::MapPhysical { physical, bytes } => {
@@ -340,9 +340,9 @@ impl Process {
     }
 }
 
-/// Whether any process that has the file may make `request`. Such requests need neither memory nor
-/// jobs of the file's process: they query the device, or use signals, which processes share.
-#[cold]
+/// Whether any process that has the file may make `request`. Such requests use no memory and no
+/// jobs of the file's process. They query the device or the process's usage, use signals or
+/// fences, or do nothing.
 #[inline(never)]
 fn is_for_anybody(request: &Request) -> bool {
     matches!(

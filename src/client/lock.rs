@@ -117,11 +117,11 @@ fn lock_own(
             entry.add_locks(&how)?;
             return Ok(reply(address, None));
         }
-        // As in the C drivers: in most generations, each further LOCK gets the view of the
-        // first LOCK, cached or not. In a few, a client may lock only once for each core.
+        // As in the C drivers: in most generations, a further LOCK gets the view of the first LOCK,
+        // cached or not. In a few, a client may lock a node only once for each core.
         match entry.view {
             PagesView::None => {
-                // `object_locks` counts the lock when the view exists.
+                // When the view exists, `show_node` adds this lock to `object_locks`.
                 entry.add_locks(&Locking {
                     of_object: false,
                     ..how
@@ -152,9 +152,10 @@ fn lock_own(
     };
     let mapped = backing.map_into_caller(file);
     let mut tables = process.tables();
-    // `backing` holds another reference, so this drops nothing.
+    // Not the last reference: the LOCK that set `asked` still has its own.
     tables.asked = None;
-    // Meanwhile a record or thread may have ended the node, and its handle may be reused.
+    // The tables were unlocked. A record or a thread may have ended the node, and another node may
+    // have its handle now.
     let is_there = tables
         .nodes
         .get(handle)
@@ -181,19 +182,22 @@ fn lock_own(
     noted.map(|user| reply(address, Some(user)))
 }
 
-/// The ioctl half of UNLOCK. It ends the view of a page-backed node. For such a node, or with
-/// `by_event`, the event that must follow removes the lock; else this does. `MemoryUnlocked`.
+/// The ioctl half of UNLOCK. For a page-backed node, it removes one use of the view; the last one
+/// ends the view. For such a node, or with `by_event`, the event half must follow, and removes the
+/// lock. Otherwise, this call removes the lock. `MemoryUnlocked`: there is no lock to remove.
 pub(super) fn unlock(process: &Process, handle: u32, how: Unlocking) -> Result<Reply<'_>> {
     let Unlocking {
         parts,
         by_event,
         of_object,
     } = how;
-    // Shared nodes that this process has not locked: `MemoryUnlocked`, not `InvalidObject`.
+    // Imports a shared node that this process has not locked: UNLOCK of it returns
+    // `MemoryUnlocked`, not `InvalidObject`.
     shared::import(process, handle)?;
     let (reply, view, over) = {
         let mut tables = process.tables();
-        // Another thread's LOCK is creating a view. Nothing would end it after the last unlock.
+        // Waits while a LOCK of another thread is creating the view: after the last UNLOCK, nothing
+        // would end that view.
         while parts.view && tables.nodes.get(handle).is_some_and(NodeEntry::gets_view) {
             if process.view_made.wait_interruptible(&mut tables) {
                 return Err(Error::Interrupted);
@@ -210,7 +214,8 @@ pub(super) fn unlock(process: &Process, handle: u32, how: Unlocking) -> Result<R
             nodes::end_if_over(process, handle);
             return Err(Error::MemoryUnlocked);
         }
-        // Now, not in the event: a second UNLOCK before the event must not find this lock.
+        // Not in the event half: a second GEM_UNLOCK may come before it, and must not find this
+        // lock.
         if of_object {
             entry.object_locks = entry.object_locks.saturating_sub(1);
         }

@@ -2,11 +2,11 @@
 
 //! Stale translations: the TLBs of the cores, and the reaper of mappings that have ended.
 //!
-//! A core keeps translations in its TLB until its ring flushes it. So changes of the tables are
-//! counted ([`Vm::changes`]), and a core flushes its TLB before its next job if there were changes
-//! since the last flush. Pages and addresses of an ended mapping are kept until every TLB ([`Tlb`])
-//! has been flushed after that end. Then the reaper, a work item, frees them. It also flushes the
-//! TLBs of cores without jobs. This module does not know rings.
+//! A core keeps translations in its TLB until its ring flushes the TLB. So changes of the tables
+//! are counted ([`Vm::changes`]). If there were changes since the last flush, a core flushes its
+//! TLB before its next job. The pages and addresses of an ended mapping stay allocated until every
+//! TLB ([`Tlb`]) has been flushed after the end of the mapping. Then the reaper, a work item, frees
+//! them. It also flushes the TLBs of cores without jobs. This module does not depend on rings.
 
 use super::{
     stale::{
@@ -33,12 +33,12 @@ use kernel::{
 
 /// The TLB of a core.
 pub(crate) trait Tlb: Send + Sync {
-    /// The newest change after which it has been flushed.
-    /// [`NO_TRANSLATIONS`](super::NO_TRANSLATIONS): its core is off.
+    /// The newest change that the last flush covers.
+    /// [`NO_TRANSLATIONS`](super::NO_TRANSLATIONS): the core is off.
     fn flushed(&self) -> u64;
 
-    /// Flushes it, for all changes so far, if the core can take a job now. If the core cannot, the
-    /// end of a job that is under way calls [`Vm::flushed`]. Does not wait.
+    /// If the core can take a job now, submits a flush for all changes so far. If it cannot, and a
+    /// job is under way, the end of that job calls [`Vm::flushed`]. Does not wait.
     fn flush(self: Arc<Self>);
 }
 
@@ -74,29 +74,31 @@ impl Vm {
         self.reap();
     }
 
-    /// The number of the newest change. If a job that is submitted after this call flushes a TLB,
-    /// the flush covers this change.
+    /// The number of the newest change. A TLB flush by a job that is submitted after this call
+    /// covers this change.
     pub(crate) fn changes(&self) -> u64 {
         self.changes.load(Acquire)
     }
 
     /// Counts a change of the tables.
     pub(super) fn note_change(&self) -> u64 {
-        // The entries must be in memory before a flush.
+        // The page table entries must be in memory before a flush that covers this change.
         sys::barrier::write();
         self.changes.fetch_add(1, Release) + 1
     }
 
-    /// Called when a TLB may have been flushed. Queues the reaper if needed. Takes no lock. The
-    /// caller must first change the result of [`Tlb::flushed`], with full ordering. So if this call
-    /// misses a mapping that ends now, the reaper that this end queues reads the new result.
+    /// Queues the reaper if ended mappings wait for it. Called when a TLB may have been flushed.
+    /// Takes no lock. Before this call, the caller must change the result of [`Tlb::flushed`], with
+    /// full ordering. So if this call misses a mapping that ends concurrently, the reaper that
+    /// `retire` queues reads the new result.
     pub(crate) fn flushed(self: &Arc<Self>) {
         if self.has_stale.load(Relaxed) {
             self.queue_reaper();
         }
     }
 
-    /// Keeps a target that no table maps any more until the TLBs have been flushed.
+    /// Adds an ended mapping, which no table has any more, to the stale list. What it keeps is
+    /// freed after the TLBs have been flushed.
     pub(super) fn retire(self: &Arc<Self>, mut state: StateGuard<'_>, stale: ListArc<Stale<Kept>>) {
         // Under the lock, to keep the list in the order of the changes.
         let change = self.note_change();
@@ -110,12 +112,12 @@ impl Vm {
     /// How many mappings have ended and are not freed yet.
     pub(crate) fn pending(&self) -> usize {
         let state = self.state.lock();
-        // CAST: each of these mappings takes memory.
+        // CAST: fits, because each of these mappings occupies memory.
         (state.ended - state.freed) as usize
     }
 
-    /// Waits until all mappings that have ended so far are freed. Gives up if there is no progress.
-    /// `Interrupted`: a Unix signal came. A work item must not call this.
+    /// Waits until all mappings that have ended so far are freed. Without progress, it returns `Ok`
+    /// after a while. `Interrupted`: a Unix signal came. A work item must not call this.
     pub(crate) fn wait_for_reclaim(&self) -> Result {
         self.wait_for_stale()?;
         if self.tables.has_spaces && self.tables.flat.is_some() {
@@ -147,11 +149,11 @@ impl Vm {
         sys::work::enqueue(self.clone());
     }
 
-    /// Frees ended mappings of which no TLB has translations. If any are left, flushes the TLBs.
+    /// Frees the ended mappings that no TLB can still have. If others are left, flushes the TLBs.
     fn reap(&self) {
         let flushed = {
-            // A limit of the result, read before the TLBs: a core that is off when it is asked may
-            // start, and then load translations of a mapping that ends later.
+            // An upper bound, so it is read before the TLBs. A core that is off now may start, and
+            // then load a translation of a mapping that ends after this read.
             let newest = self.changes();
             let tlbs = self.tlbs.lock();
             flushed_by_all(newest, tlbs.iter().map(|(_, tlb)| tlb.flushed()))
@@ -172,7 +174,7 @@ impl Vm {
                 Kept::Space { space: over } => {
                     space = state.spaces.get_mut(over.entry()).and_then(Option::take);
                 }
-                // Linear addresses are not allocated.
+                // These are linear mappings, whose addresses are not allocated.
                 Kept::Memory { .. } | Kept::Framebuffer { .. } => {}
             }
             drop(state);

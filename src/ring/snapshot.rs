@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Takes the snapshot of a core that hangs, and has its dump written ([`super::dump`]).
+//! Takes the snapshot of a hung core, and queues the work item that writes its dump
+//! ([`super::dump`]).
 
 use super::{
     dump::{
@@ -35,7 +36,7 @@ use kernel::{
     workqueue::WorkItem, //
 };
 
-/// The parts of the ring that are copied: offsets and bytes.
+/// The parts of the ring to copy: the offset of each, and its size in bytes.
 struct Parts {
     list: [(usize, usize); IDS + 2],
     count: usize,
@@ -54,11 +55,11 @@ impl Parts {
     }
 }
 
-/// The guilty job, as the ring's state has it.
+/// What the state of the ring has about the guilty job.
 struct Guilty {
     process: u64,
     space: Option<SpaceId>,
-    /// Offset of its commands in the ring, and bytes.
+    /// The offset of its commands in the ring, and their size in bytes.
     commands: (usize, usize),
     context: Option<(Arc<Context>, Load)>,
 }
@@ -77,19 +78,20 @@ impl<F: FrontEnd> WorkItem<{ WORK }> for Engine<F> {
 
 impl<F: FrontEnd> Engine<F> {
     /// Takes the snapshot if a dump is due. `has_culprit`: the oldest job is the guilty one. The
-    /// ring is ours, and the front end is held. Does not wait.
+    /// caller has paused the ring and stopped the front end. Does not wait.
     pub(super) fn take_snapshot(&self, has_culprit: bool) -> Option<KBox<Snapshot>> {
         let take = || F::snapshot(self, has_culprit);
         self.dumps.snapshot_of::<F::Payload>(&self.hardware, take)
     }
 
-    /// Queues the work item that writes the file: its time depends on the guilty process, and the
-    /// hang check must go on. Two requests at once are one.
+    /// Queues the work item that writes the dump. The hang check does not write it, because this
+    /// takes a time that depends on the guilty process. One run writes all pending snapshots.
     pub(super) fn write_dump_later(self: &Arc<Self>, snapshot: KBox<Snapshot>) {
         self.dumps.write_later::<_, WORK>(snapshot, self.clone());
     }
 
-    /// Waits until no dump is being written; one that has not begun is dropped.
+    /// Drops the snapshots that are not being written yet, and waits for the end of the dump that
+    /// is being written.
     pub(super) fn dismiss_dump(&self) {
         self.dumps.dismiss(&self.dump_work);
     }
@@ -183,8 +185,8 @@ impl<P: Payload> Ring<P> {
                 first,
                 count: count - first,
             };
-            // No copy while a thread holds the context: it waits for the GPU, then changes the
-            // states.
+            // If a thread holds the context, the snapshot has no context: that thread waits for the
+            // GPU, and then changes the states.
             context.copy(*load, words.get_mut(first..)?).ok()?;
             Some(span)
         });

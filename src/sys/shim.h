@@ -14,7 +14,7 @@
 
 #include "galcore_trace.h"
 
-/* GFP_CLIENT of mod.rs. */
+/* The C copy of GFP_CLIENT in src/sys/mod.rs. */
 #define GAL_GFP_CLIENT (GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
 
 struct dentry;
@@ -30,18 +30,19 @@ struct proc_dir_entry;
 struct sg_table;
 struct workqueue_struct;
 
-/* The module parameters. Most have the names of the vendor's driver. */
+/* The most 3D cores, and the most 2D cores, that module parameters describe. */
 #define GAL_3D_CORES 16
 #define GAL_2D_CORES 4
 
 /*
- * Ticks per second. The HZ of the kernel crate's bindings is that of user space, 100: bindgen takes the first
- * of the macro's two definitions.
+ * Ticks per second. HZ in the bindings of the kernel crate is wrong: the macro has two definitions, and
+ * bindgen takes the first, that of user space (100).
  */
 enum gal_ticks {
 	GAL_HZ = HZ,
 };
 
+/* The module parameters. Most have the names of the vendor's driver. */
 struct gal_parameters {
 	int irqLine;
 	unsigned long registerMemBase;
@@ -111,8 +112,9 @@ struct gal_debug_answers {
 };
 
 /*
- * A file whose records are made one at a time, for CAP_SYS_ADMIN. advance() moves the mark, which is zeros
- * at first, to the next record. False: there is none. show() may be called more than once for a record.
+ * A file in debugfs that makes one record at a time. It needs CAP_SYS_ADMIN. A mark is a position, at first
+ * all zeros. advance() moves it to the next record. False: there is none. show() may run twice for a
+ * record.
  */
 struct gal_mark {
 	u64 words[5];
@@ -127,13 +129,13 @@ struct gal_debug_records {
 void gal_debug_records_file(struct dentry *folder, const char *name,
 			    const struct gal_debug_records *records);
 
-/* The answers must be static. If a file cannot be created, there is none. */
+/* The answers must be static. If a file cannot be created, the functions do not fail: it is missing. */
 struct dentry *gal_debug_folder(const char *name);
 void gal_debug_file(struct dentry *folder, const char *name, bool writable,
 		    const struct gal_debug_answers *answers);
 void gal_debug_remove(struct dentry *folder);
 
-/* gpu_govern, a file of the platform driver. Calls to show and to hide it are counted. */
+/* gpu_govern, an attribute of the platform driver. The first show creates it, the last hide removes it. */
 struct gal_govern_answers {
 	ssize_t (*show)(char *page);
 	ssize_t (*store)(const char *text, size_t bytes);
@@ -142,7 +144,7 @@ struct gal_govern_answers {
 int gal_show_govern(struct device *dev, const struct gal_govern_answers *answers);
 void gal_hide_govern(void);
 
-/* While watched, an unload of the module is a BUG. The module is not freed then. */
+/* Between these calls, an unload of the module hits a BUG(), so the module's memory is not freed. */
 int gal_watch_unload(void);
 void gal_unwatch_unload(void);
 
@@ -208,7 +210,7 @@ struct gal_import {
 	bool read_only;
 };
 
-/* A device without hardware. It reaches all memory: mappings for it have physical addresses. */
+/* Creates a device without hardware that reaches all memory. Its DMA addresses are physical addresses. */
 struct device *gal_new_observer(void);
 
 struct dma_buf *gal_get_buffer(int fd);
@@ -223,7 +225,7 @@ int gal_attach(struct device *dev, struct dma_buf *buffer, bool read_only,
 void gal_detach(struct dma_buf *buffer, const struct gal_import *import);
 int gal_import_pages(const struct gal_import *import, dma_addr_t *pages, size_t count);
 
-/* A dma-buf of this driver: pages, or else a range of physical addresses. put(owner) ends it. */
+/* A dma-buf of this driver: pages, or a range of physical addresses. Its release calls put(owner). */
 struct gal_export {
 	struct page **pages;
 	phys_addr_t start;
@@ -237,7 +239,7 @@ struct gal_export {
 
 struct dma_buf *gal_export_buffer(const struct gal_export *what);
 
-/* An object that a file without operations holds. put(held) ends it. */
+/* An object that a file keeps alive. The release of the file calls put(held). */
 struct gal_held {
 	void (*put)(struct gal_held *held);
 };
@@ -246,12 +248,12 @@ struct file *gal_new_holder(struct gal_held *held);
 void *gal_exported_by(struct dma_buf *buffer, const void *exporter);
 void gal_allow_long_segments(struct device *dev);
 
-/* Fences. They end after this time in milliseconds, even if nothing signals them. */
+/* Fences. If nothing signals a fence for this time, in milliseconds, the driver ends it with -ETIMEDOUT. */
 #define GAL_FENCE_MS 10000
 
-/* @core: the number of the core whose job signals it, or 0. */
+/* @core: the index of the core whose job signals the fence, plus 1. 0: no core. */
 struct gal_fence *gal_new_fence(struct workqueue_struct *queue, unsigned int core);
-/* Whether a job of @core of this driver signals it. */
+/* Whether @fence is one that a job of @core signals. A signaled fence may give false. */
 bool gal_is_fence_of(struct dma_fence *fence, unsigned int core);
 void gal_end_fences(void);
 struct file *gal_fence_file(struct gal_fence *fence);
@@ -272,7 +274,10 @@ int gal_sleep(unsigned int milliseconds);
 void gal_command_name(char *name, size_t bytes);
 void gal_task_name(struct task_struct *task, char *name, size_t bytes);
 
-/* A counter that is fast to read, its rate, and its counts in nanoseconds; decimal digits. */
+/*
+ * gal_count(): a counter that is fast to read. gal_counts_per_jiffy(): its rate. gal_count_ns(): counts in
+ * nanoseconds. gal_decimal(): writes a number in decimal digits.
+ */
 unsigned long gal_count(void);
 unsigned long gal_counts_per_jiffy(void);
 u64 gal_count_ns(u64 counts);
@@ -314,8 +319,8 @@ int gal_copy_pages(struct page **pages, size_t offset, void *to, size_t size, bo
 
 /*
  * Finds the framebuffers that the calling process has mapped, contiguous and writable. The first @known
- * entries of @found are known already, and skipped. Returns the number of entries, at most @most; -EINTR.
- * The caller puts the files.
+ * entries of @found are input: mappings of these are skipped. Returns the number of all entries, at most
+ * @most, or -EINTR. The caller puts the files of the new entries.
  */
 struct gal_framebuffer {
 	struct file *file;
@@ -324,11 +329,11 @@ struct gal_framebuffer {
 };
 
 int gal_find_framebuffers(struct gal_framebuffer *found, unsigned int known, unsigned int most);
-/* Opens the framebuffer again. NULL: it cannot. May sleep. */
+/* Opens the framebuffer of @file again. NULL: this failed. May sleep. */
 struct file *gal_open_again(struct file *file);
 /* The physical address of a contiguous, writable mapping without pages. */
 bool gal_physical_of(unsigned long user, size_t bytes, phys_addr_t *physical);
-/* Differs from its last value if the calling process has mapped something since. */
+/* Changes when the calling process maps something. Without CONFIG_PER_VMA_LOCK it may miss a change. */
 unsigned long gal_mappings_stamp(void);
 
 /* The memory region of a device's node: 1, 0 if there is none, or an error. */
@@ -348,10 +353,10 @@ struct gal_power_operations {
 	int (*switch_off)(void *context);
 	int (*switch_on)(void *context);
 	int (*sleep)(void *context);
-	/* Called between sleep() and wake(), before an image of the kernel's memory is made. */
+	/* Hibernation: called after sleep() and switch_off(), before the kernel makes or loads an image. */
 	int (*hibernate)(void *context);
 	void (*wake)(void *context);
-	/* Limits the clock, in 64ths of the full rate. NULL: it has no divider. */
+	/* Limits the clock to @speed 64ths of its full rate. NULL: the clock has no divider. */
 	void (*limit)(void *context, unsigned int speed);
 };
 /* The highest cooling state of a core. Each state halves the clock. */
@@ -374,26 +379,27 @@ bool gal_has_power_domain(struct device *dev);
 int gal_keep_domain(struct device *dev, bool keep);
 int gal_cycle_power(struct device *dev);
 
-/* Interrupt lines, as board documents number them. */
+/* The device-tree nodes of cores, and interrupt lines as documents of boards number them. */
 unsigned int gal_count_nodes(void);
 unsigned int gal_count_domains(struct device *dev);
 bool gal_node_holder(unsigned int index, char *device, char *driver, size_t size);
 bool gal_find_node(phys_addr_t registers, bool *enabled, unsigned int *line);
 int gal_map_irq_line(unsigned int line);
 
-/* Components for the GPU's device-tree nodes. Aggregate drivers wait for those of all nodes. */
+/* Components for the GPU's device-tree nodes. An aggregate driver (etnaviv) waits for one of each node. */
 struct gal_stand_in *gal_new_stand_in(struct device *core);
 void gal_drop_stand_in(struct gal_stand_in *stand_in);
 void gal_end_stand_ins(void);
 
 /*
- * A DRM node. The Rust half has the state of a file, from open() to close(), and the content of an object, from
- * gal_new_object() or import() to put(). enter() and leave(): a file gets or loses a handle of an object.
+ * A DRM node. The state of a file lives from open() to close(). The content of an object lives from
+ * gal_new_object() or import() to put(). Both belong to the Rust half. enter(): an object gets a handle of a
+ * file. leave(): it loses one.
  */
 struct gal_drm_answers {
 	int (*open)(void **state);
 	void (*adopt)(void *state, struct file *file);
-	/* Called before the file is used. */
+	/* Called before an import. Makes the caller the owner of the file, if it has none yet. */
 	int (*bind)(void *state);
 	void (*close)(void *state);
 	int (*call)(void *state, struct drm_file *file, unsigned int number, void *data,
@@ -403,11 +409,11 @@ struct gal_drm_answers {
 	int (*enter)(void *state, void *content);
 	void (*leave)(void *state, void *content);
 	void (*put)(void *content);
-	/* Whether the caller may export the object. Before the first export, waits for its jobs. */
+	/* Fails unless the caller may export the object. The first time, waits for jobs that write it. */
 	int (*check)(void *state, void *content, bool is_first);
 	struct dma_buf *(*export)(void *content, int flags);
 	void *(*import)(struct dma_buf *buffer);
-	/* Called without locks after import() fails with -EBUSY or -ENOMEM. import() is called again. */
+	/* Called without DRM's locks if an import fails with -EBUSY or -ENOMEM. It is then repeated. */
 	int (*settle)(void *state);
 };
 
@@ -421,7 +427,7 @@ enum gal_drm_driver {
 	GAL_ETNAVIV,
 };
 
-/* Whether DRM was loaded before the module. If not, no other function of DRM may be called. */
+/* Whether DRM was loaded before the module. If not, do not call any of the functions below. */
 bool gal_has_drm(void);
 struct drm_device *gal_new_node(struct device *parent, enum gal_drm_driver driver,
 				const struct gal_drm_answers *answers);

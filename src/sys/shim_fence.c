@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The C half of src/sys/fence.rs. Without CONFIG_SYNC_FILE, all functions fail. */
+/* The C half of src/sys/fence.rs. Without CONFIG_SYNC_FILE, new fences and waits fail with -ENOTSUPP. */
 #include <linux/dma-fence.h>
 #include <linux/err.h>
 #include <linux/file.h>
@@ -14,7 +14,7 @@
 
 #if IS_ENABLED(CONFIG_SYNC_FILE)
 
-/* A fence in the list of late fences has a reference for it. */
+/* While a fence is in gal_fences, the list has a reference to it. */
 struct gal_fence {
 	struct dma_fence base;
 	struct list_head late;
@@ -24,8 +24,8 @@ struct gal_fence {
 };
 
 /*
- * Fences that are not signaled, by age and so by deadline. One work item ends late ones. With a timer for each,
- * one interrupt could have to end all fences of a process.
+ * The fences that have not ended or timed out, oldest first, and so in the order of their deadlines. One
+ * work item ends late ones. With a timer for each, one interrupt could have to end all fences of a process.
  */
 static LIST_HEAD(gal_fences);
 static DEFINE_SPINLOCK(gal_fences_lock);
@@ -39,7 +39,7 @@ static const char *gal_fence_name(struct dma_fence *base)
 	return "galcore";
 }
 
-/* Without release and wait: a signaled fence, which may outlive the module, does not use these. */
+/* No release() and no wait(): a signaled fence drops its pointer to these. It may outlive the module. */
 static const struct dma_fence_ops gal_fence_operations = {
 	.get_driver_name = gal_fence_name,
 	.get_timeline_name = gal_fence_name,
@@ -76,7 +76,7 @@ static void gal_end_late_fences(struct work_struct *work)
 		cond_resched();
 	}
 	if (fence)
-		queue_delayed_work(gal_late_queue, &gal_late_fences, fence->deadline - now);
+		mod_delayed_work(gal_late_queue, &gal_late_fences, fence->deadline - now);
 	spin_unlock(&gal_fences_lock);
 }
 
@@ -88,14 +88,14 @@ struct gal_fence *gal_new_fence(struct workqueue_struct *queue, unsigned int cor
 	if (!fence)
 		return ERR_PTR(-ENOMEM);
 	fence->core = core;
-	/* No lock of the module: the fence, and lockdep's class of the lock, may outlive the module. */
+	/* The fence's own lock. It, and the class of its lock in lockdep, may outlive the module. */
 	dma_fence_init(&fence->base, &gal_fence_operations, NULL, dma_fence_context_alloc(1), 1);
 	dma_fence_get(&fence->base);
 	spin_lock(&gal_fences_lock);
 	fence->deadline = jiffies + limit;
 	list_add_tail(&fence->late, &gal_fences);
 	gal_late_queue = queue;
-	/* If it is queued already, then for a fence that is as old or older. */
+	/* If the work is already queued, it runs for an older fence, at its deadline. */
 	queue_delayed_work(queue, &gal_late_fences, limit);
 	spin_unlock(&gal_fences_lock);
 	return fence;
@@ -148,10 +148,10 @@ void gal_end_fence(struct gal_fence *fence, int error)
 	dma_fence_put(&fence->base);
 }
 
-/* Waits for @fence until @end. A Unix signal ends it; if it @outlasts them, one that kills. */
+/* Waits for @fence until @end. A Unix signal interrupts the wait. If @outlasts, only a fatal one does. */
 int gal_wait_until(struct dma_fence *fence, ktime_t end, bool outlasts)
 {
-	/* About the longest delay of a kill, and the longest wait without reading the clock. */
+	/* The longest single wait. If @outlasts, a fatal signal ends the wait at most about this late. */
 	const s64 most = outlasts ? MSEC_PER_SEC / 20 : 60 * MSEC_PER_SEC;
 
 	while (!dma_fence_is_signaled(fence)) {

@@ -24,18 +24,18 @@
 #include "shim.h"
 
 /*
- * Allows only shared mappings. In a private one the kernel would make copies on write, and tell them
- * from the driver's pages by vm_pgoff, which has another meaning here.
+ * Allows only shared mappings. In a private one, the kernel makes copies on write. It tells a copy from a
+ * page of the driver by vm_pgoff, which has another meaning here.
  */
 int gal_check_area(struct vm_area_struct *vma)
 {
 	return vma->vm_flags & VM_MAYSHARE ? 0 : -EINVAL;
 }
 
-/* Unmaps the pages of a mapping that has failed halfway: they are freed next. */
+/* Unmaps the pages of a mapping that has failed halfway, before the caller frees them. */
 void gal_clear_area(struct vm_area_struct *vma)
 {
-	/* The first page that is mapped makes it such an area. */
+	/* remap_pfn_range() sets VM_PFNMAP with the first page. Without it, nothing is mapped. */
 	if (!(vma->vm_flags & VM_PFNMAP))
 		return;
 #ifdef GAL_HAS_ZAP_SPECIAL
@@ -55,7 +55,7 @@ vm_fault_t gal_fault_physical(struct vm_fault *vmf, phys_addr_t physical, size_t
 			      size_t bytes)
 {
 	struct vm_area_struct *vma = vmf->vma;
-	/* As many pages at once as lie in one aligned MiB of the window. */
+	/* Maps the pages of one aligned MiB that are in the area and between first and first + bytes. */
 	const unsigned long around = SZ_1M >> PAGE_SHIFT;
 	unsigned long from = max(round_down(vmf->pgoff, around), vma->vm_pgoff);
 	unsigned long to = min(round_down(vmf->pgoff, around) + around,
@@ -77,7 +77,7 @@ vm_fault_t gal_fault_physical(struct vm_fault *vmf, phys_addr_t physical, size_t
 
 static const struct file_operations gal_no_operations = {};
 
-/* A new inode, of which only the address space is used. */
+/* Creates an inode. The driver uses only its address_space. */
 struct inode *gal_new_inode(void)
 {
 	struct file *file = anon_inode_create_getfile("galcore", &gal_no_operations, NULL, O_RDWR,
@@ -88,7 +88,7 @@ struct inode *gal_new_inode(void)
 		return ERR_CAST(file);
 	inode = file_inode(file);
 	ihold(inode);
-	/* Synchronously: later, gal_no_operations may have been unloaded. */
+	/* Not fput(): it would use gal_no_operations later, when the module may be unloaded. */
 	__fput_sync(file);
 	return inode;
 }
@@ -116,13 +116,13 @@ static const struct file_operations gal_holder_operations = {
 	.release = gal_holder_release,
 };
 
-/* The name is the vendor's. */
+/* "viv-gr" is the vendor's name for such a file. */
 struct file *gal_new_holder(struct gal_held *held)
 {
 	return anon_inode_getfile("viv-gr", &gal_holder_operations, held, O_RDWR);
 }
 
-/* As the DMA API decides it, but a translation that could be bypassed counts as one. */
+/* Whether DMA addresses are translated. As in the DMA API, but dma_ops_bypass has no effect here. */
 bool gal_is_translated(struct device *dev)
 {
 	return get_dma_ops(dev) || use_dma_iommu(dev);
@@ -146,7 +146,7 @@ phys_addr_t gal_dma_to_phys(struct device *dev, dma_addr_t dma)
 int gal_mmap_dma(struct vm_area_struct *vma, struct device *dev, void *cpu, dma_addr_t dma,
 		 size_t size, unsigned long attrs)
 {
-	/* The offset has selected the buffer. dma_mmap_attrs() takes it for an offset in the buffer. */
+	/* vm_pgoff selected the buffer. dma_mmap_attrs() would take it for an offset in the buffer. */
 	vma->vm_pgoff = 0;
 	vm_flags_set(vma, VM_DONTCOPY | VM_DONTEXPAND | VM_DONTDUMP);
 	return dma_mmap_attrs(dev, vma, cpu, dma, size, attrs);
@@ -160,8 +160,8 @@ void gal_mmap_begin(struct vm_area_struct *vma, struct page *first, bool cached)
 }
 
 /*
- * Does not count references to the pages: the area keeps its object alive. The area becomes VM_IO, so
- * that its pages, which the device has mapped, cannot be pinned again.
+ * Takes no references to the pages: the mapping keeps the object that owns them alive. remap_pfn_range() sets
+ * VM_IO, so nothing can pin these pages, which the device has mapped already.
  */
 int gal_mmap_block(struct vm_area_struct *vma, unsigned long user, struct page *page,
 		   unsigned long count)
@@ -174,13 +174,13 @@ unsigned long gal_available_pages(void)
 {
 	long free_cma = global_zone_page_state(NR_FREE_CMA_PAGES);
 
-	/* CMA memory serves only movable pages. */
+	/* Free CMA memory is only for movable pages. */
 	return max(si_mem_available() - free_cma, 0L);
 }
 
 /*
- * Whether contiguous memory of that size is taken from none that other allocations use: on 32-bit ARM
- * it comes from CMA, if there is enough.
+ * Whether contiguous memory of @bytes comes from memory that gal_available_pages() does not count: from
+ * CMA, on 32-bit ARM, if enough of it is free.
  */
 bool gal_is_apart(size_t bytes)
 {
@@ -196,8 +196,8 @@ unsigned long gal_total_pages(void)
 struct page *gal_alloc_block(struct device *dev, unsigned int order, dma_addr_t *dma)
 {
 	/*
-	 * More than one page: only what is free. As it may not block, it takes no CMA memory, which
-	 * others may need.
+		 * More than one page: only if it is free now. GFP_NOWAIT also keeps dma_alloc_pages() from
+		 * CMA memory, which others may need.
 	 */
 	gfp_t gfp = order ? GFP_NOWAIT | __GFP_NOWARN | __GFP_ACCOUNT :
 			    GAL_GFP_CLIENT;
@@ -232,13 +232,13 @@ unsigned long gal_lock_limit(void)
 	return rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
 }
 
-/* Called for each pin, so refusals are not audited. */
+/* Without audit: refusals are usual, because this is called for each pin. */
 bool gal_may_lock_all(void)
 {
 	return ns_capable_noaudit(&init_user_ns, CAP_IPC_LOCK);
 }
 
-/* Counted as RDMA does it: without mmap_lock, for which completion must not wait. */
+/* As in RDMA, pinned_vm is changed without mmap_lock: the end of a job must not wait for that lock. */
 void gal_add_pinned(struct mm_struct *mm, unsigned long count)
 {
 	atomic64_add(count, &mm->pinned_vm);
@@ -272,12 +272,12 @@ bool gal_reaches(struct device *dev, phys_addr_t start, size_t bytes)
 }
 
 /*
- * All users of a pinned page share its mapping, whether the device may write for them or not. So it is
- * for both directions. Users for which the device only reads never sync for the CPU.
+ * All users of a pinned page share its DMA mapping. It is bidirectional, because the device may write for
+ * some of them. A user for which the device only reads never syncs for the CPU.
  */
 bool gal_map_page(struct device *dev, struct page *page, dma_addr_t *dma)
 {
-	/* The client may own only a part of the page, which is synced separately. */
+	/* The caller syncs the client's part of the page. The rest may belong to others. */
 	*dma = dma_map_page_attrs(dev, page, 0, PAGE_SIZE, DMA_BIDIRECTIONAL,
 				  DMA_ATTR_SKIP_CPU_SYNC);
 	return !dma_mapping_error(dev, *dma);
@@ -392,7 +392,7 @@ int gal_copy_physical(phys_addr_t start, void *to, size_t size)
 
 int gal_copy_pages(struct page **pages, size_t offset, void *to, size_t size, bool cached)
 {
-	/* Read uncached memory uncached: lines in the cache could be stale. */
+	/* Read uncached memory through an uncached mapping: the cache may have stale lines. */
 	pgprot_t how = cached ? PAGE_KERNEL : gal_device_prot(PAGE_KERNEL, page_to_phys(*pages));
 
 	while (size) {
@@ -412,7 +412,7 @@ int gal_copy_pages(struct page **pages, size_t offset, void *to, size_t size, bo
 	return 0;
 }
 
-/* The cores snoop the CPU's caches. All cores are one device for DMA. */
+/* Whether the cores snoop the CPU's caches. For DMA, all cores are one device. */
 static bool gal_snoops;
 
 int gal_configure_dma(struct device *dev, struct device *core)
@@ -424,7 +424,7 @@ int gal_configure_dma(struct device *dev, struct device *core)
 	return error;
 }
 
-/* Protection of a mapping of memory at @at that is coherent with the device. */
+/* The protection with which a mapping of memory at @at is coherent with the device. */
 pgprot_t gal_device_prot(pgprot_t prot, phys_addr_t at)
 {
 	return gal_snoops && gal_is_system_ram(at, PAGE_SIZE) ? prot : pgprot_writecombine(prot);

@@ -123,8 +123,8 @@ static int gal_system_resume(struct device *dev)
 }
 
 /*
- * Called before an image is made or loaded. The core is off in the image. After a load, resume assumes
- * that the core has lost all of its state.
+ * Called before the kernel makes or loads a hibernation image. In the image, the core is off. After a load,
+ * the resume callback assumes that the core has lost all of its state.
  */
 static int gal_system_freeze(struct device *dev)
 {
@@ -181,7 +181,7 @@ static const struct thermal_cooling_device_ops gal_cooling = {
 	.set_cur_state = gal_cooling_set,
 };
 
-/* A failure is not fatal: the core is not cooled then. */
+/* A failure is not fatal: the core then has no thermal throttling. */
 static void gal_start_cooling(struct gal_power *power)
 {
 	struct device *dev = power->dev;
@@ -203,7 +203,7 @@ static void gal_start_cooling(struct gal_power *power)
 }
 
 /*
- * Begins to manage the power of a device, which is on. -EINVAL: no driver of this module is bound to it.
+ * Starts power management of @dev, which must be on. -EINVAL: no driver of this module is bound to it.
  * -EBUSY: its power is managed already.
  */
 struct gal_power *gal_start_power(struct device *dev, void *context,
@@ -228,7 +228,7 @@ struct gal_power *gal_start_power(struct device *dev, void *context,
 		}
 		list_add(&power->link, &gal_powers);
 	}
-	/* Every device of the driver has these. */
+	/* All devices of the driver share these callbacks. */
 	dev->driver->pm = pm_ptr(&gal_pm_ops);
 	if (always_on)
 		pm_runtime_get_noresume(dev);
@@ -241,7 +241,7 @@ struct gal_power *gal_start_power(struct device *dev, void *context,
 	return power;
 }
 
-/* When it returns, no call is running, or a concurrent caller waits for the last one. */
+/* When this returns, limit() is not running, unless a concurrent call of this function waits for it. */
 void gal_stop_cooling(struct gal_power *power)
 {
 	struct thermal_cooling_device *cooling = xchg(&power->cooling, NULL);
@@ -306,8 +306,8 @@ void gal_put_power_unused(struct device *dev)
 }
 
 /*
- * Switches the device off, unless it is in use or busy. False: another attempt cannot switch it off
- * either.
+ * Tries to switch the device off now. It stays on if it has a user or is busy. False: a later attempt would
+ * fail, too, for example because runtime power management is disabled.
  */
 bool gal_switch_off_now(struct device *dev)
 {
@@ -335,7 +335,7 @@ int gal_request_off(struct device *dev)
 	return pm_request_autosuspend(dev);
 }
 
-/* As gal_request_off(), also while the driver is refusing to switch it off. May sleep. */
+/* As gal_request_off(), but first waits for a suspend under way, which may fail. 8 attempts. May sleep. */
 void gal_request_off_later(struct device *dev)
 {
 	int tries;
@@ -350,8 +350,8 @@ bool gal_has_power_domain(struct device *dev)
 }
 
 /*
- * Until the device is unbound: whether its power domain keeps the power while the device is off. -ENODEV:
- * it has no domain.
+ * Sets whether the power domain stays on while the device is off. This lasts until the unbind. -ENODEV: the
+ * device has no domain, or its power is not managed.
  */
 int gal_keep_domain(struct device *dev, bool keep)
 {
@@ -383,8 +383,9 @@ static void gal_set_domain_flags(struct device *dev, s32 flags)
 }
 
 /*
- * Switches the device off and on again. The caller has the only reference. -EBUSY: it cannot be switched
- * off. The domain is switched off, too, even if it usually keeps its power.
+ * Switches the device off and on again. The caller must have the only reference. -EBUSY: it was not
+ * switched off. -EIO: it was not switched on. Its domain may go off, too, even if gal_keep_domain() keeps
+ * it on.
  */
 int gal_cycle_power(struct device *dev)
 {
