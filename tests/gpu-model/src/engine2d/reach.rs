@@ -643,7 +643,7 @@ fn the_driver_knows_how_far_the_tiler_reaches() {
             };
             states.extend([(address, base), (address + 4, stride)]);
         }
-        states.push((RS_CLEAR_CONTROL, 0));
+        states.extend([(RS_SOURCE_STRIDE, 0), (RS_CLEAR_CONTROL, 0)]);
         let mut words = vec![0; ((RS_END - RS_FIRST) / 4) as usize];
         for &(address, value) in &states {
             words[((address - RS_FIRST) / 4) as usize] = value;
