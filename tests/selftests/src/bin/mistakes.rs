@@ -759,9 +759,9 @@ fn command_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
         }
         Ok(())
     });
-    let (to_3d, fills) = ([load(0x3800), 0], [load(0x163c), 0]);
+    let (to_3d, stride, fills) = ([load(0x3800), 0], [load(0x160c), 0], [load(0x163c), 0]);
     let (on, kick, off) = ([load(0x1678), 1], [load(0x1600), 1], [load(0x1678), 0]);
-    let tiles = [to_3d, fills, on, kick, off].concat();
+    let tiles = [to_3d, stride, fills, on, kick, off].concat();
     for (name, stream) in [("tiler left on", on.to_vec()), ("half a tiling", tiles)] {
         suite.test(name, move || {
             if !has_3d(identity) {
