@@ -220,14 +220,21 @@ fn neural() -> Result<bool> {
         of_neural(|device| {
             let mut client = Client::with_device(device)?;
             client.finish()?;
-            let before = control.counter(counter::STATE_WORDS);
             let mut stream = Stream::new();
             stream.state(NN_CONFIG, 1).flush(Pipe::Pipe3d);
-            match client.run(Pipe::Pipe3d, &stream) {
-                Err(error) => same("status", error.status(), Some(Status::INVALID_DATA))?,
-                Ok(()) => anyhow::bail!("it has run"),
+            // The driver's own job, which flushes the TLB after another client's end, counts, too.
+            for is_last in [false, false, false, true] {
+                let before = control.counter(counter::STATE_WORDS);
+                match client.run(Pipe::Pipe3d, &stream) {
+                    Err(error) => same("status", error.status(), Some(Status::INVALID_DATA))?,
+                    Ok(()) => anyhow::bail!("it has run"),
+                }
+                let unchanged = same("state words", control.counter(counter::STATE_WORDS), before);
+                if unchanged.is_ok() || is_last {
+                    return unchanged;
+                }
             }
-            same("state words", control.counter(counter::STATE_WORDS), before)
+            Ok(())
         })
     });
     suite.test("linear addresses end at 4 GiB", || {
