@@ -196,8 +196,8 @@ unsigned long gal_total_pages(void)
 struct page *gal_alloc_block(struct device *dev, unsigned int order, dma_addr_t *dma)
 {
 	/*
-		 * More than one page: only if it is free now. GFP_NOWAIT also keeps dma_alloc_pages() from
-		 * CMA memory, which others may need.
+	 * More than one page: only if it is free now. GFP_NOWAIT also keeps dma_alloc_pages() from
+	 * CMA memory, which others may need.
 	 */
 	gfp_t gfp = order ? GFP_NOWAIT | __GFP_NOWARN | __GFP_ACCOUNT :
 			    GAL_GFP_CLIENT;
