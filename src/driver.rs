@@ -2,7 +2,6 @@
 
 //! The platform driver: probe and unbind.
 
-use crate::sys::prelude::*;
 use crate::{
     abi::HardwareType,
     client::{
@@ -41,28 +40,30 @@ use crate::{
             Shown,
             Text, //
         },
-        component::StandIn,
         dma::{
             self,
             DmaBuffer,
             Setup, //
         },
-        irq::{
-            self,
-            Registration, //
+        mmio::{
+            Claim,
+            Registers, //
         },
-        mmio::Registers,
-        physical::Claim,
-        platform::OwnDevice,
+        platform::{
+            OwnDevice,
+            StandIn, //
+        },
         power::{
             Managed,
             Supply, //
         },
-        region::Region,
-        reset::ResetLine,
+        prelude::*,
         tree::{
             self,
-            NodeHolder, //
+            NodeHolder,
+            Region,
+            Registration,
+            ResetLine, //
         }, //
     },
     uapi::nodes::OfCore, //
@@ -576,11 +577,11 @@ fn new_device(location: &CoreLocation, line: Option<u32>, number: Option<u8>) ->
         );
         return Err(EINVAL);
     }
-    if crate::sys::physical::is_system_ram(start, size) {
+    if crate::sys::mmio::is_system_ram(start, size) {
         pr_err!("registerMemBase {start:#x} is memory, not registers\n");
         return Err(EINVAL);
     }
-    let line = irq::map_line(location.line).inspect_err(|error| {
+    let line = tree::map_line(location.line).inspect_err(|error| {
         pr_err!(
             "irqLine {} is no line of the interrupt controller ({error:?})\n",
             location.line

@@ -8,8 +8,7 @@ use crate::{
         Mode,
         Zone, //
     },
-    prelude::*,
-    sys, //
+    prelude::*, //
 };
 
 /// The most lines of one process in one window (5 to 10 seconds).

@@ -6,7 +6,6 @@
 //! `dumpCmdBuf` or `memFail` is set.
 
 use crate::prelude::*;
-use crate::sys;
 
 /// A setting that is on or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

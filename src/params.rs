@@ -9,7 +9,6 @@
 
 mod memory;
 
-use crate::sys::prelude::*;
 use crate::{
     abi::{
         detect,
@@ -21,8 +20,9 @@ use crate::{
     sys::{
         self,
         mmio,
-        params::RawParameters,
-        region::Region, //
+        platform::RawParameters,
+        prelude::*,
+        tree::Region, //
     }, //
 };
 use kernel::{
@@ -337,7 +337,7 @@ fn interface(raw: &RawParameters) -> Result<programs::ByProgram<detect::Choice>,
 
 /// The parameter `identity`.
 pub(crate) fn identity() -> &'static str {
-    text(&sys::params::all().identity)
+    text(&sys::platform::all().identity)
 }
 
 /// The parameter `interface`.
@@ -468,7 +468,7 @@ impl Parameters {
     /// on the stack of module load, which also binds cores.
     #[inline(never)]
     pub(crate) fn load() -> Result<KBox<Self>> {
-        Self::check(sys::params::all()).map_err(|Refusal(name, why)| {
+        Self::check(sys::platform::all()).map_err(|Refusal(name, why)| {
             pr_err!("parameter {name} {why}\n");
             EINVAL
         })
@@ -519,7 +519,7 @@ fn show_one(name: &str, value: &dyn fmt::Display) {
 
 /// Logs all parameters, if `showArgs` is set.
 pub(crate) fn show() {
-    let raw = sys::params::all();
+    let raw = sys::platform::all();
     if raw.showArgs == 0 {
         return;
     }

@@ -9,5 +9,10 @@ pub(crate) use crate::{
         Error,
         Result, //
     },
-    sys::prelude::*, //
+    limits::MAX_CORES,
+    sys::{
+        self,
+        prelude::*, //
+    }, //
 };
+pub(crate) use kernel::error::Error as Errno;

@@ -8,13 +8,11 @@
 //! a key, because it stays when numbers are taken from the start. Only [`Ranges::reserve`]
 //! allocates nodes, which are kept: freeing needs no memory and cannot fail.
 
-use crate::prelude::*;
-use crate::sys::GFP_CLIENT;
-use core::cell::Cell;
-use kernel::rbtree::{
-    RBTree,
-    RBTreeNodeReservation, //
+use crate::{
+    prelude::*,
+    sys::GFP_CLIENT, //
 };
+use core::cell::Cell;
 
 /// The most tries of ranges that are long enough but may be misaligned. After these, only ranges
 /// that fit with any alignment are tried.

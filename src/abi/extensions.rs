@@ -13,10 +13,9 @@ use super::{
         long,
         word,
         Field, //
-    },
+    }, //
 };
 use crate::prelude::*;
-use crate::sys;
 
 /// Bytes of the largest structure.
 pub(crate) const MAX_EXTENSION_BYTES: usize = 96;

@@ -4,7 +4,6 @@
 
 use super::*;
 use crate::{
-    limits::MAX_CORES,
     prelude::*,
     sys::file::NewFile, //
 };

@@ -4,36 +4,59 @@
 //!
 //! The interrupt's thread or the hang check runs them in the order of the jobs, under no lock but
 //! `galcore completion`. They only note work that can take long: [`Change`],
-//! [`Retired`](crate::ring::Retired).
+//! [`Retired`](crate::ring::Retired). Among the actions are timers that records start and stop,
+//! Unix signals, and the memory of the guilty process in the dump of a hang.
+//!
+//! The completion page: shows a client which jobs have ended, without a system call.
+//!
+//! A process gets the page by mapping it read-only ([`FILE_OFFSET`]). The page has a head, with the
+//! version of the layout, and a slot for each core. A slot holds the number of the process's last
+//! job that has ended on the core, the time of its end, and the number of the last dropped job. A
+//! job is dropped if its core is reset or stopped. A 32-bit machine writes a 64-bit word in two
+//! steps. So a sequence number precedes the words, and is odd while they change. The C header
+//! describes the layout: `struct galcore_completion`.
 
 use super::{
     change::{
         Change,
         Count, //
     },
-    completion::CompletionPage,
-    dump,
     signal::Signal,
-    timer,
+    tables::Tables,
     usage::Usage,
     Process,
     CLIENTS, //
 };
 use crate::{
-    memory::Word,
+    abi::Reply,
+    addr::Range,
+    memory::{
+        Object,
+        Word, //
+    },
     mmu::SpaceId,
     prelude::*,
     ring::{
         Culprit,
-        Loss, //
+        Loss,
         Named,
         Outcome,
         Payload,
+        Piece,
         Share,
+        MAX_PIECES, //
     },
-    sys::fence::Fence, //
+    stream::addresses::{
+        Kind,
+        Owner, //
+    },
+    sys::{
+        dma,
+        file::Fence,
+        pages::Pages,
+        vma::Mappable, //
+    }, //
 };
-use kernel::list::ListArc;
 
 /// The largest list, in records, whose memory is kept for another job.
 const SPARE_ROOM: usize = 16;
@@ -66,8 +89,8 @@ impl Action {
             Action::Change(change) => Change::note(change),
             Action::Write(word, value) => word.write(value),
             Action::Count(count) => count.run(),
-            Action::Timestamp(process, timer, start) => timer::note_time(&process, timer, start),
-            Action::LinuxSignal(process, value) => timer::send_signal(&process, value),
+            Action::Timestamp(process, timer, start) => note_time(&process, timer, start),
+            Action::LinuxSignal(process, value) => send_signal(&process, value),
             Action::Fence(fence) if outcome == Outcome::Done => fence.signal(),
             Action::Fence(fence) => drop(fence),
         }
@@ -190,7 +213,7 @@ impl Payload for Events {
 
     fn named_by(process: u64, words: &[&[u32]], base: Option<u32>) -> Option<Named> {
         let process = CLIENTS.get()?.process(process)?;
-        Some(dump::named_by(&process, words, base))
+        Some(named_by(&process, words, base))
     }
 
     fn culprit(process: u64) -> Option<Culprit> {
@@ -202,5 +225,232 @@ impl Payload for Events {
             return;
         };
         clients.charge(core, losses, cost);
+    }
+}
+
+/// Offset of the page in the file. It is above every address that names a buffer.
+pub(crate) const FILE_OFFSET: u64 = 1 << 36;
+
+/// Version of the layout.
+const VERSION: u32 = 1;
+
+/// Offsets in the head, in bytes: the version and the number of slots.
+const HEAD_VERSION: usize = 0;
+const HEAD_CORES: usize = 4;
+
+/// Bytes of the head, and of each slot after it: not less than a cache line of any processor.
+const HEAD_BYTES: usize = 64;
+const SLOT_BYTES: usize = 64;
+
+/// Offsets in a slot, in bytes.
+const SEQUENCE: usize = 0;
+const COMPLETED: usize = 8;
+const TIMESTAMP: usize = 16;
+const DROPPED: usize = 24;
+
+const _: () = assert!(HEAD_BYTES + MAX_CORES * SLOT_BYTES <= PAGE_SIZE);
+
+/// The page of one process. Its lock is a leaf.
+#[pin_data]
+pub(crate) struct CompletionPage {
+    pages: Pages,
+    /// By core, number of the newest job.
+    submitted: [Atomic<u64>; MAX_CORES],
+    /// By core, the slot's sequence number.
+    #[pin]
+    sequences: SpinLock<[u32; MAX_CORES]>,
+}
+
+impl CompletionPage {
+    /// A page without ended jobs.
+    pub(crate) fn new(dev: &dma::Device) -> Result<Arc<Self>> {
+        let pages = Pages::allocate(dev, 1, |_| {})?;
+        pages.poke(HEAD_VERSION, VERSION);
+        // CAST: a few.
+        pages.poke(HEAD_CORES, MAX_CORES as u32);
+        Ok(Arc::pin_init(
+            pin_init!(Self {
+                pages,
+                submitted: [const { Atomic::new(0) }; MAX_CORES],
+                sequences <- new_spinlock!([0; MAX_CORES], "galcore completion page"),
+            }),
+            sys::GFP_CLIENT,
+        )?)
+    }
+
+    /// Counts a job of core `core`. Called in the ring's order, under the tables' lock.
+    pub(crate) fn count(&self, core: usize) {
+        self.submitted[core].fetch_add(1, Relaxed);
+    }
+
+    /// The number of the newest job of core `core`.
+    pub(crate) fn newest(&self, core: usize) -> u64 {
+        self.submitted[core].load(Relaxed)
+    }
+
+    /// Shows that job `number` of core `core` has ended now with `outcome`.
+    pub(crate) fn show(&self, core: usize, number: u64, outcome: Outcome) {
+        let slot = HEAD_BYTES + core * SLOT_BYTES;
+        let mut sequences = self.sequences.lock();
+        let sequence = &mut sequences[core];
+        *sequence = sequence.wrapping_add(1);
+        let now = sys::monotonic_ns();
+        self.pages.poke(slot + SEQUENCE, *sequence);
+        sys::barrier::smp_write();
+        let poke = |at, value: u64| {
+            // CAST: the two halves.
+            self.pages.poke(slot + at, value as u32);
+            self.pages.poke(slot + at + 4, (value >> 32) as u32);
+        };
+        poke(COMPLETED, number);
+        poke(TIMESTAMP, now);
+        if outcome == Outcome::Dropped {
+            poke(DROPPED, number);
+        }
+        sys::barrier::smp_write();
+        *sequence = sequence.wrapping_add(1);
+        self.pages.poke(slot + SEQUENCE, *sequence);
+    }
+}
+
+impl Mappable for CompletionPage {
+    type Memory = Pages;
+
+    fn memory(&self) -> &Pages {
+        &self.pages
+    }
+}
+
+/// The completion page. The first call makes it.
+pub(super) fn ask_for_completion(process: &Process) -> Result<Arc<CompletionPage>, Errno> {
+    let page = CompletionPage::new(process.device.memory().owner()).map_err(|_| ENOMEM)?;
+    // The lock, because only one thread at a time may populate it.
+    let tables = process.tables();
+    process.completion.populate(page);
+    let page = process.completion().cloned();
+    drop(tables);
+    page.ok_or(ENOMEM)
+}
+
+impl Process {
+    /// The completion page, if the process has asked for it.
+    #[inline]
+    pub(super) fn completion(&self) -> Option<&Arc<CompletionPage>> {
+        self.completion.as_ref()
+    }
+}
+
+/// The times at which a timer was started and stopped, in nanoseconds.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Timer {
+    start: u64,
+    stop: u64,
+}
+
+/// Starts or stops a timer.
+pub(super) fn note_time(process: &Process, timer: u32, start: bool) {
+    let now = sys::monotonic_ns();
+    // CAST: 32 bits into at least 32.
+    if let Some(timer) = process.timers.lock().get_mut(timer as usize) {
+        if start {
+            timer.start = now;
+        } else {
+            timer.stop = now;
+        }
+    }
+}
+
+/// Sends this process the realtime signal that the module parameters name. Only its own threads
+/// can ask for it, so no permission is checked.
+pub(super) fn send_signal(process: &Process, value: u32) {
+    let number = process.device.parameters().signal;
+    sys::send_signal(&process.leader, &process.mm, number, value);
+}
+
+pub(super) fn time_delta(process: &Process, timer: u32) -> Result<Reply<'_>> {
+    // CAST: 32 bits into at least 32.
+    let timer = process.timers.lock().get(timer as usize).copied();
+    let timer = timer.ok_or(Error::InvalidArgument)?;
+    let nanoseconds = timer
+        .stop
+        .checked_sub(timer.start)
+        .and_then(|delta| i64::try_from(delta).ok())
+        .ok_or(Error::TimerOverflow)?;
+    let microseconds = Delta::from_nanos(nanoseconds).as_micros_ceil();
+    i32::try_from(microseconds)
+        .map(|microseconds| Reply::TimeDelta { microseconds })
+        .map_err(|_| Error::TimerOverflow)
+}
+
+/// Number of words that are looked up in one hold of the tables' lock.
+const STEP: usize = 1024;
+
+/// The memory of the process that `words` name, in their order: each piece once, at most
+/// [`MAX_PIECES`]. A word that only looks like an address counts, too. If `base` is given, the
+/// words are physical addresses, and `base` is that of GPU address 0. The caller holds no lock.
+pub(super) fn named_by(process: &Process, words: &[&[u32]], base: Option<u32>) -> Named {
+    let mut named = Named {
+        generation: process
+            .interface()
+            .map(|(choice, _)| choice.format().name()),
+        pieces: KVec::new(),
+    };
+    for step in words.iter().flat_map(|words| words.chunks(STEP)) {
+        let tables = process.tables();
+        for &word in step {
+            // If no memory is left, return the pieces so far.
+            let is_full = named.pieces.len() >= MAX_PIECES;
+            if is_full || tables.add_named(word, base, &mut named).is_err() {
+                return named;
+            }
+        }
+    }
+    named
+}
+
+impl Tables {
+    /// Adds the memory that `word` names, if it is the process's and is not in the list yet.
+    fn add_named(&self, word: u32, base: Option<u32>, named: &mut Named) -> Result {
+        let Some(address) = word.checked_sub(base.unwrap_or(0)) else {
+            return Ok(());
+        };
+        let is_there = |piece: &Piece| piece.range.contains(address);
+        let Some(range) = self.addresses.find(address) else {
+            return Ok(());
+        };
+        if named.pieces.iter().any(is_there) {
+            return Ok(());
+        }
+        let is_reached = |memory: &Object| match (base, memory) {
+            (None, _) | (_, Object::Buffer(_)) => true,
+            (Some(base), Object::Node(node)) => node.physical(base).is_some(),
+            // The core reaches it only by address translation.
+            (Some(_), Object::UserMemory(_)) => false,
+        };
+        match self.object_at(address, range).filter(is_reached) {
+            Some(memory) => Ok(named.pieces.push(Piece { range, memory }, GFP_NOWAIT)?),
+            None => Ok(()),
+        }
+    }
+
+    /// The object that has exactly `range`. GPU address `address` lies in it.
+    fn object_at(&self, address: u32, range: Range) -> Option<Object> {
+        let Owner { kind, handle } = self.addresses.owner(address)?;
+        let (start, memory) = match kind {
+            Kind::Node => {
+                let node = &self.nodes.get(handle)?.node;
+                (node.address(), Object::Node((**node).clone()))
+            }
+            Kind::Buffer => {
+                let buffer = &self.buffers.get(handle)?.buffer;
+                (buffer.address(), Object::Buffer((**buffer).clone()))
+            }
+            Kind::UserMemory => {
+                let memory = self.user_memory.get(handle)?.memory()?;
+                (memory.address(), Object::UserMemory((**memory).clone()))
+            }
+            Kind::Framebuffer => return None,
+        };
+        (start == range.start()).then_some(memory)
     }
 }

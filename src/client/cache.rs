@@ -13,10 +13,7 @@ use crate::{
         View, //
     },
     prelude::*,
-    sys::{
-        self,
-        pages::Sync, //
-    }, //
+    sys::pages::Sync, //
 };
 
 /// Bytes that are maintained in one step, which takes some milliseconds.

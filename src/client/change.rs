@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 //! A noted change: the effect of a queue's record that is not applied yet. See
-//! [`super::changes`].
+//! [`super::waits`].
 
 use super::{
     signal::Signal,
@@ -22,7 +22,6 @@ use kernel::list::{
     impl_list_arc_safe,
     impl_list_item,
     List,
-    ListArc,
     ListLinks, //
 };
 

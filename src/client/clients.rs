@@ -7,9 +7,11 @@
 
 use super::{
     hangs::HangAccounts,
-    name::Names,
+    name::{
+        Names,
+        SharedBuffers, //
+    },
     shared::SharedNodes,
-    shared_buffers::SharedBuffers,
     signals::SharedSignals,
     users::{
         self,
@@ -37,14 +39,7 @@ use crate::{
         slot::Slot, //
     }, //
 };
-use kernel::{
-    mm::Mm,
-    rbtree::{
-        RBTree,
-        RBTreeNodeReservation, //
-    },
-    task::Task, //
-};
+use kernel::mm::Mm;
 
 /// The bound device and its clients. `open(2)` and procfs use it.
 pub(crate) static CLIENTS: Slot<Clients> = Slot::new();

@@ -7,10 +7,12 @@
 //! copy ([`submission::Submission`]). Source: sources.md, COMMIT.
 
 use super::{
-    check,
+    check::{
+        self,
+        mistake, //
+    },
     client_context::OwnContext,
     framebuffers,
-    hints::mistake,
     queue::Queue,
     restarts::{
         self,
@@ -45,12 +47,9 @@ use crate::{
         MAX_STREAM_WORDS,
         MAX_WORDS_AFTER_STATES, //
     },
-    sys::{
-        self,
-        user::{
-            append_words,
-            UserWords, //
-        }, //
+    sys::user::{
+        append_words,
+        UserWords, //
     }, //
 };
 

@@ -3,11 +3,11 @@
 //! ATTACH and DETACH of contexts, STALL, and reports of hung cores.
 
 use super::{
-    changes,
     restarts::{
         self,
         Limited, //
     },
+    waits,
     Core,
     Process, //
 };
@@ -17,10 +17,7 @@ use crate::{
         Reply, //
     },
     context::Context,
-    limits::{
-        MAX_CONTEXTS,
-        MAX_CORES, //
-    },
+    limits::MAX_CONTEXTS,
     log::{
         warn_client,
         RateLimit, //
@@ -31,10 +28,7 @@ use crate::{
         Waited,
         GPU_TIMEOUT, //
     },
-    sys::{
-        self,
-        trace::WaitFor, //
-    }, //
+    sys::trace::WaitFor, //
 };
 
 /// The unit of STALL's timeout, in milliseconds: the interval at which the vendor's STALL checks
@@ -109,7 +103,7 @@ pub(super) fn stall(process: &Process, core: &Core, is_limited: bool) -> Result 
         );
     }
     stalled?;
-    changes::finish_returns(process);
+    waits::finish_returns(process);
     Ok(())
 }
 

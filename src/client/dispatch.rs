@@ -1,16 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 //! The dispatcher: checks the caller of a request, then runs the request.
+//!
+//! COMMITs that name no core, on boards with separate 3D and 2D cores.
+//!
+//! The oldest generations have no field for the kind of a core: their boards had one core, and the
+//! commands chose the engine. So here the commands also choose the core. It is the first core that
+//! has the engine in which the COMMIT begins and that accepts its commands. To such a client, all
+//! cores are one. So its jobs on a core, even those without commands, wait for its jobs on the
+//! other cores.
 
 use super::{
+    action,
     buffer,
     cache,
-    commit,
+    client_context::OwnContext,
+    commit::{
+        self,
+        read_description,
+        Description, //
+    },
     contexts,
-    graphic_buffers,
+    gem,
     import,
     lock,
-    names,
+    name,
     node::{
         Locking,
         Unlocking, //
@@ -20,25 +34,23 @@ use super::{
     profile,
     query,
     refuse_caller,
-    registers,
     restarts::{
         self,
         Limited, //
     },
-    shared_buffers,
-    shared_info,
+    shared,
     signals,
     submission,
-    timer,
-    unnamed,
-    userptr,
     vector,
+    waits,
     window,
+    Core,
     PoolView,
     Process, //
 };
 use crate::{
     abi::{
+        Commands,
         Commit,
         CoreSelector,
         Reply,
@@ -48,8 +60,12 @@ use crate::{
     hw::MmuVersion,
     prelude::*,
     ring::GPU_TIMEOUT,
+    stream::{
+        addresses::Addresses,
+        checker,
+        words::Pipe, //
+    },
     sys::{
-        self,
         chrdev::OpenFile,
         dma_buf::Access,
         trace::WaitFor, //
@@ -145,28 +161,28 @@ impl Process {
             Request::ReadRegister {
                 address,
                 off_reads_zero,
-            } => registers::read(self, selector, address, off_reads_zero),
+            } => profile::read(self, selector, address, off_reads_zero),
             Request::WriteRegister {
                 address,
                 data,
                 off_reads_zero,
-            } => registers::write(self, selector, address, data, off_reads_zero),
+            } => profile::write(self, selector, address, data, off_reads_zero),
             Request::ReadRegisters { address, cores } => {
-                registers::read_all(self, selector, address, cores)
+                profile::read_all(self, selector, address, cores)
             }
             Request::WriteRegisters {
                 address,
                 cores,
                 data,
-            } => registers::write_all(self, selector, address, cores, data).map(done),
+            } => profile::write_all(self, selector, address, cores, data).map(done),
             Request::Print => {
-                registers::print(self, text());
+                profile::print(self, text());
                 Ok(Reply::Nothing)
             }
-            Request::DumpState => registers::dump_state(self, selector),
-            Request::DumpJobs => registers::dump_jobs(self).map(done),
-            Request::ReadShared(info) => shared_info::read(self, info).map(done),
-            Request::WriteShared(info) => shared_info::write(self, info).map(done),
+            Request::DumpState => profile::dump_state(self, selector),
+            Request::DumpJobs => profile::dump_jobs(self).map(done),
+            Request::ReadShared(info) => shared::read(self, info).map(done),
+            Request::WriteShared(info) => shared::write(self, info).map(done),
             Request::QueryFrequency => {
                 let (core, shader) = self.device.any(selector)?.frequencies();
                 Ok(Reply::Frequency { core, shader })
@@ -175,7 +191,7 @@ impl Process {
             Request::SetPower { state, way } => power::set(self, selector, state, way).map(done),
             Request::ConfigPower { enable } => power::configure(self, selector, enable),
             Request::QueryPower => power::query(self, selector),
-            Request::QueryTimer { timer } => timer::time_delta(self, timer),
+            Request::QueryTimer { timer } => action::time_delta(self, timer),
             Request::QueryResets => Ok(Reply::Resets {
                 count: self.resets_of(selector).into(),
             }),
@@ -232,44 +248,37 @@ impl Process {
                 };
                 lock::unlock(self, node, how)
             }
-            Request::FinishUnlock { node, by_event } => lock::queue_unlock(
-                self,
-                &*unnamed::core_after_commands(self, selector)?,
-                node,
-                by_event,
-            ),
+            Request::FinishUnlock { node, by_event } => {
+                lock::queue_unlock(self, &*core_after_commands(self, selector)?, node, by_event)
+            }
             Request::FreeNode { node, if_unlocked } => {
                 nodes::free(self, node, if_unlocked).map(done)
             }
-            Request::NameNode { node } => names::name(self, node),
-            Request::ImportNode { name } => names::import_named(self, name),
+            Request::NameNode { node } => import::name(self, node),
+            Request::ImportNode { name } => import::import_named(self, name),
             Request::Wrap { what, in_lines } => import::wrap(self, what, in_lines),
             Request::ExportNode { node, flags } => {
                 import::export_node(self, node, flags.map_or(Access::FULL, Access::of_flags))
             }
-            Request::SetMetadata { node, metadata } => {
-                graphic_buffers::set_metadata(self, node, metadata)
-            }
-            Request::ReadMetadata { node } => graphic_buffers::read_metadata(self, node),
+            Request::SetMetadata { node, metadata } => gem::set_metadata(self, node, metadata),
+            Request::ReadMetadata { node } => gem::read_metadata(self, node),
             Request::KeepGraphicBuffer {
                 nodes,
                 piece,
                 signal,
-            } => graphic_buffers::keep(self, nodes, piece, signal),
-            Request::SharedBuffer(command) => shared_buffers::run(self, command),
+            } => gem::keep(self, nodes, piece, signal),
+            Request::SharedBuffer(command) => name::run(self, command),
             // MAP_USER returns a GPU address, which a core for vector graphics cannot use.
             Request::MapUser { .. } if self.is_vector(selector) => Err(Error::NotSupported),
-            Request::MapUser { user, bytes } => userptr::map(self, user, bytes),
-            Request::MapPhysical { physical, bytes } => {
-                userptr::map_physical(self, physical, bytes)
-            }
-            Request::UnmapUser(named) => userptr::unmap(self, named).map(done),
+            Request::MapUser { user, bytes } => buffer::map_user(self, user, bytes),
+            Request::MapPhysical { physical, bytes } => buffer::map_physical(self, physical, bytes),
+            Request::UnmapUser(named) => buffer::unmap_user(self, named).map(done),
             Request::Cache(range) => cache::maintain(self, range).map(done),
             Request::UserSignal(command) => signals::run(self, command),
             Request::CreateFence { signal } => signals::create_fence(self, signal),
             Request::WaitFence { fd, milliseconds } => {
                 let what = (WaitFor::Fence(fd), Limited::Fence(fd, milliseconds));
-                let wait = |left| Ok(sys::fence::wait(fd, left, false)?);
+                let wait = |left| Ok(sys::file::wait(fd, left, false)?);
                 restarts::limited(self, what, milliseconds, || 0, wait).map(done)
             }
             Request::WaitNode { node } => import::wait_node(self, node),
@@ -289,7 +298,7 @@ impl Process {
                 let committed = match commit.core {
                     Some(_) => commit::commit_parts(self, selector, commit),
                     None if selector.is_unnamed() && self.device.has_engines_apart() => {
-                        unnamed::commit(self, selector, &commit)
+                        commit_unnamed(self, selector, &commit)
                     }
                     None => core().and_then(|core| commit::commit(self, &core, &commit)),
                 };
@@ -306,24 +315,19 @@ impl Process {
             Request::QueryCommandBuffer => {
                 self.device.vector(selector).map(|_| Reply::CommandBuffer)
             }
-            Request::EventCommit { queue, format } => {
-                match unnamed::core_after_commands(self, selector) {
-                    Ok(core) => commit::logged(
-                        "EVENT_COMMIT",
-                        submission::event_commit(self, &core, queue, format),
-                    ),
-                    Err(_) if format.vector_knows_events() && self.is_vector(selector) => {
-                        Err(Error::NotSupported)
-                    }
-                    Err(error) => Err(error),
+            Request::EventCommit { queue, format } => match core_after_commands(self, selector) {
+                Ok(core) => commit::logged(
+                    "EVENT_COMMIT",
+                    submission::event_commit(self, &core, queue, format),
+                ),
+                Err(_) if format.vector_knows_events() && self.is_vector(selector) => {
+                    Err(Error::NotSupported)
                 }
+                Err(error) => Err(error),
+            },
+            Request::Stall { is_limited } => {
+                contexts::stall(self, &*core_after_commands(self, selector)?, is_limited).map(done)
             }
-            Request::Stall { is_limited } => contexts::stall(
-                self,
-                &*unnamed::core_after_commands(self, selector)?,
-                is_limited,
-            )
-            .map(done),
             Request::SetTimeout { milliseconds } => {
                 let timeout = milliseconds.min(GPU_TIMEOUT);
                 self.stall_timeout.store(timeout, Relaxed);
@@ -369,4 +373,92 @@ fn is_for_anybody(request: &Request) -> bool {
             | Request::Ignored
             | Request::Refused(_)
     )
+}
+
+/// Runs a COMMIT that names no core, on a board with separate 3D and 2D cores. Prefers the core
+/// of `selector`. Errors: as [`Device::core`](super::Device::core) and [`commit::commit`].
+#[cold]
+#[inline(never)]
+fn commit_unnamed(
+    process: &Arc<Process>,
+    selector: CoreSelector,
+    commit: &Commit,
+) -> Result<Reply<'static>> {
+    let first = process.device.core(selector)?;
+    let core = core_for(process, &first, commit)?;
+    if core.index() != first.index() || process.unnamed_core.load(Relaxed) != 0 {
+        waits::wait_for_cores(process, Some(core.index()))?;
+        process.unnamed_core.store(core.index() + 1, Relaxed);
+    }
+    commit::commit(process, &core, commit)
+}
+
+/// The core for a COMMIT that names none. If no core accepts the commands, it is a core with
+/// their first engine, which then reports the error.
+///
+/// The driver reads and checks the commands again to run them, so the client may change them.
+fn core_for(process: &Process, first: &Arc<Core>, commit: &Commit) -> Result<Arc<Core>> {
+    let (format, mut room) = (commit.format, Description::new());
+    let mut buffer = match commit.commands {
+        Commands::Described(user) => {
+            format.decode_command_buffer(read_description(user, format, &mut room)?)
+        }
+        Commands::Here(buffer, _) => buffer,
+    };
+    if commit.format.context_bytes() != 0 {
+        buffer.entry_pipe = OwnContext::of(commit, process)?.entry_pipe();
+    }
+    let Some(entry) = Pipe::from_number(buffer.entry_pipe) else {
+        return Ok(first.clone());
+    };
+    let mut words = KVVec::new();
+    commit::copy_commands(process, process.tables(), &mut words, &buffer, commit)?;
+    let takes = |core: &Core, words: &mut _| {
+        let pipe = core.pipes().entry(buffer.entry_pipe);
+        let all = Addresses::Any;
+        pipe.is_some_and(|pipe| checker::check(words, core.states(), pipe, all, None).is_ok())
+    };
+    if first.pipes().has(entry) && takes(first, &mut words) {
+        commit::keep_room(process, words);
+        return Ok(first.clone());
+    }
+    let mut named = None;
+    let mut found = None;
+    for has_entry in [true, false] {
+        let cores = process.device.cores();
+        for core in cores.filter(|core| core.pipes().has(entry) == has_entry) {
+            if found.is_none() && takes(&core, &mut words) {
+                found = Some(core.clone());
+            }
+            if named.is_none() {
+                named = Some(core);
+            }
+        }
+    }
+    commit::keep_room(process, words);
+    Ok(found.or(named).unwrap_or_else(|| first.clone()))
+}
+
+/// The core for jobs that follow a client's commands: that of the last COMMIT that named no
+/// core, after a wait for the client's jobs on other cores, or else that of `selector`. Errors:
+/// as [`Device::core`](super::Device::core); `Interrupted`.
+#[inline]
+fn core_after_commands(process: &Process, selector: CoreSelector) -> Result<Arc<Core>> {
+    match process.unnamed_core.load(Relaxed) {
+        0 => process.device.core(selector),
+        place => last_core(process, selector, place - 1),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn last_core(process: &Process, selector: CoreSelector, place: usize) -> Result<Arc<Core>> {
+    let mut cores = process.device.cores();
+    match cores.find(|core| core.index() == place) {
+        Some(core) if selector.is_unnamed() => {
+            waits::wait_for_cores(process, Some(place))?;
+            Ok(core)
+        }
+        _ => process.device.core(selector),
+    }
 }

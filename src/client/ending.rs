@@ -11,11 +11,11 @@
 //! 2. When all jobs that exist by then have ended, it drops everything.
 
 use super::{
-    changes,
     profile,
     shared,
     signals,
     tables::PerCore,
+    waits,
     Process, //
 };
 use crate::{
@@ -24,12 +24,10 @@ use crate::{
         Numbers,
         Retirable,
         Retired, //
-    },
-    sys, //
+    }, //
 };
 use kernel::{
     impl_has_work,
-    time::delay::fsleep,
     workqueue::WorkItem, //
 };
 
@@ -44,7 +42,7 @@ impl WorkItem<0> for Process {
     fn run(this: Arc<Process>) {
         // Locking the tables applies the changes.
         drop(this.tables());
-        changes::finish_returns(&this);
+        waits::finish_returns(&this);
     }
 }
 
@@ -144,7 +142,7 @@ impl Process {
 
     /// Returns the process's own memory to the process, or to its other users.
     fn give_all_back(&self) {
-        changes::finish_returns(self);
+        waits::finish_returns(self);
         let all = self.tables().own_memory();
         for returned in &all {
             returned.finish();

@@ -5,13 +5,24 @@
 //!
 //! The process's entry of the node counts each kind of handle separately, and lives while there is
 //! one. Processes share the memory of a node and its [`metadata`](Node::metadata).
+//!
+//! Also the ioctls for metadata of nodes, which clients exchange (SET_VIDEO_MEMORY_METADATA), and
+//! descriptors that keep the objects of a picture alive while processes pass it on
+//! (GET_GRAPHIC_BUFFER_FD).
+//!
+//! The vendor's driver holds a reference to the dma-buf in the metadata, but never uses it. A node
+//! whose metadata names its own dma-buf would then never be freed. So this driver checks the
+//! descriptor, but holds no reference. Source: 6.4.11's `gc_hal_kernel.c`.
 
 use super::{
     cache,
-    changes,
     import,
     lock,
-    names,
+    name::{
+        self,
+        Name,
+        Piece, //
+    },
     node::{
         Life,
         Locking,
@@ -20,6 +31,8 @@ use super::{
     },
     nodes,
     shared,
+    signal::Signal,
+    signals,
     tables::Tables,
     waits,
     window,
@@ -30,8 +43,10 @@ use crate::{
     abi::{
         default_pool,
         CacheRange,
+        NodeMetadata,
         Parts,
-        Reply, //
+        Reply,
+        GRAPHIC_BUFFER_NODES, //
     },
     memory::{
         Node,
@@ -43,9 +58,11 @@ use crate::{
     sys::{
         chrdev::OpenFile,
         dma_buf::{
+            self,
             Access,
             DmaBuf, //
-        }, //
+        },
+        file, //
     }, //
 };
 use kernel::page::page_align;
@@ -85,11 +102,11 @@ pub(super) fn create_in(process: &Arc<Process>, bytes: u64, pool: u32) -> Result
     import::live_node(process, handle)
 }
 
-/// A handle of the process for `node`. The caller frees it: see [`names::have_node`].
+/// A handle of the process for `node`. The caller frees it: see [`import::have_node`].
 pub(crate) fn refer_to(process: &Arc<Process>, node: &Arc<Node>) -> Result<u32> {
     process.check_own()?;
     note_sharing(process, node);
-    names::have_node(process, node.clone(), None)
+    import::have_node(process, node.clone(), None)
 }
 
 /// Marks the node of another process as shared: both processes may have used it.
@@ -125,7 +142,7 @@ pub(crate) fn release(process: &Arc<Process>, node: &Arc<Node>) {
 pub(crate) fn enter(process: &Arc<Process>, node: &Arc<Node>) -> Result {
     process.check_own()?;
     note_sharing(process, node);
-    names::have(process, node, true).map(|_| ())
+    import::have(process, node, true).map(|_| ())
 }
 
 /// Removes a handle of a DRM file. Does not wait, because a Unix signal could not interrupt it.
@@ -326,7 +343,7 @@ fn import_object(process: &Process, buffer: &DmaBuf) -> Result<Arc<Node>> {
 /// Waits for memory that the process has released. Called if an import finds the memory in use.
 pub(crate) fn settle(process: &Process) -> Result {
     process.check_own()?;
-    changes::finish_returns(process);
+    waits::finish_returns(process);
     waits::reclaim(process).map(|_| ())
 }
 
@@ -365,4 +382,90 @@ impl Clients {
             .make(node.clone(), access, true)
             .map_err(Into::into)
     }
+}
+
+/// A node and its name. Others can import the node by the name after its maker has freed it.
+struct KeptNode {
+    _node: Arc<Node>,
+    _name: Name<Node>,
+}
+
+/// The objects that a descriptor keeps alive. It gives no access to them.
+struct GraphicBuffer {
+    _nodes: [Option<KeptNode>; GRAPHIC_BUFFER_NODES],
+    _piece: Option<(Name<Piece>, Arc<Piece>)>,
+    _signal: Option<Arc<Signal>>,
+}
+
+/// A node of the process and its name. `None`: the node wraps the process's own memory.
+/// `InvalidObject`: no such node.
+fn hold_node(process: &Process, handle: u32) -> Result<Option<KeptNode>> {
+    match import::name_of(process, handle) {
+        Ok(number) => {
+            let (name, node) = Name::hold_own(process.clients.names(), number)?;
+            Ok(Some(KeptNode {
+                _node: node,
+                _name: name,
+            }))
+        }
+        // Wrapped memory has no name, and FREE or the end of the process returns it. A
+        // descriptor that kept it could pin pages that no process is charged for.
+        Err(Error::NotSupported) => import::live_node(process, handle).map(|_| None),
+        Err(error) => Err(error),
+    }
+}
+
+/// SET_VIDEO_MEMORY_METADATA. All processes that have the node can read it. `InvalidObject`: no
+/// such node. `NotFound`: the descriptor is no dma-buf. It is stored then, but the words are
+/// not, as in the vendor's driver.
+pub(super) fn set_metadata(
+    process: &Process,
+    handle: u32,
+    metadata: NodeMetadata,
+) -> Result<Reply<'_>> {
+    let node = import::live_node(process, handle)?;
+    let noted = node.metadata();
+    noted.set_status(metadata.status)?;
+    if metadata.status >= 0 && !dma_buf::is_buffer(metadata.status) {
+        return Err(Error::NotFound);
+    }
+    noted.set_words(metadata.words)?;
+    Ok(Reply::Nothing)
+}
+
+/// Reads the metadata of a node. `InvalidObject`: no such node.
+pub(super) fn read_metadata(process: &Process, handle: u32) -> Result<Reply<'_>> {
+    let node = import::live_node(process, handle)?;
+    Ok(Reply::Metadata(node.metadata().read()))
+}
+
+/// GET_GRAPHIC_BUFFER_FD: a descriptor that keeps objects and names until its last close. It
+/// keeps the nodes, the shared buffer and the signal whose handles are not 0, and the names of
+/// nodes and buffer. It does not keep nodes that wrap the process's own memory.
+///
+/// `InvalidObject`: no such node. `NotFound`: no such shared buffer or signal.
+/// `OutOfResources`: no descriptor is left.
+pub(super) fn keep(
+    process: &Process,
+    nodes: [u32; GRAPHIC_BUFFER_NODES],
+    piece: u32,
+    signal: u32,
+) -> Result<Reply<'_>> {
+    let mut kept = [const { None }; GRAPHIC_BUFFER_NODES];
+    let named = nodes.into_iter().filter(|&handle| handle != 0);
+    for (place, handle) in kept.iter_mut().zip(named) {
+        *place = hold_node(process, handle)?;
+    }
+    let buffer = GraphicBuffer {
+        _nodes: kept,
+        _piece: match piece {
+            0 => None,
+            id => Some(name::hold_piece(process, id)?),
+        },
+        _signal: match signal {
+            0 => None,
+            id => Some(signals::find(process, id)?),
+        },
+    };
+    Ok(Reply::File(file::keep(buffer)?))
 }

@@ -9,7 +9,6 @@
 //! objects.
 
 use crate::prelude::*;
-use kernel::rbtree::RBTree;
 
 /// The most objects of one kind in one process.
 pub(crate) use crate::limits::MAX_HANDLES as LIMIT;

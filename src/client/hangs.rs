@@ -28,11 +28,6 @@
 //! Pure logic, except for the lock (`galcore hangs`, a leaf).
 
 use crate::prelude::*;
-use crate::sys;
-use kernel::time::{
-    msecs_to_jiffies,
-    Jiffies, //
-};
 
 /// The wait after the second hang, in milliseconds. Each further hang doubles it.
 const FIRST_WAIT: u32 = 100;

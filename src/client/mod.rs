@@ -14,58 +14,42 @@
 //! The lock of [`Process::tables`] is held for look-ups and changes, never during a wait for the
 //! GPU or user space. The end of an object takes the locks of the heap, the MMU and the ring under
 //! it. Page faults in the pool's windows take it. The actions of jobs, which run in the interrupt's
-//! thread, do not: see [`changes`].
+//! thread, do not: see [`waits`].
 
 mod action;
 mod buffer;
 mod cache;
 mod change;
-mod changes;
 mod check;
 mod client_context;
 mod client_memory;
 mod clients;
 mod commit;
-mod completion;
 mod contexts;
-mod deltas;
 mod dispatch;
-mod dump;
 mod ending;
 mod framebuffers;
 pub(crate) mod gem;
-mod graphic_buffers;
 mod handles;
 mod hangs;
-mod hints;
 pub(crate) mod import;
-mod ledgers;
 mod lock;
 mod name;
-mod names;
 mod node;
 mod nodes;
 mod power;
 pub(crate) mod profile;
 mod query;
 mod queue;
-mod records;
-mod registers;
 mod resets;
 pub(crate) mod restarts;
 mod shared;
-mod shared_buffers;
-mod shared_info;
 mod signal;
 mod signals;
 pub(crate) mod streams;
 mod submission;
 mod tables;
-mod timer;
-mod unnamed;
 mod usage;
-mod user_views;
-mod userptr;
 mod users;
 mod vector;
 mod vector_args;
@@ -81,7 +65,6 @@ use crate::{
     gpu,
     limits::{
         FULL_SCALE,
-        MAX_CORES,
         MAX_TIMERS, //
     },
     log::{
@@ -97,14 +80,14 @@ use crate::{
         Revoker,
         GPU_TIMEOUT, //
     },
-    sys::{
-        self,
-        views::Views, //
-    }, //
+    sys::vma::Views, //
 };
-use action::Events;
+use action::{
+    CompletionPage,
+    Events,
+    Timer, //
+};
 use change::Changes;
-use completion::CompletionPage;
 use kernel::{
     mm::Mm,
     new_work,
@@ -115,20 +98,17 @@ use kernel::{
         },
         SetOnce, //
     },
-    task::Task,
     workqueue, //
 };
 use resets::Resets;
 use restarts::Restarts;
 use tables::Tables;
-use timer::Timer;
 use usage::Usage;
 
 pub(crate) use clients::{
     Clients,
     CLIENTS, //
 };
-pub(crate) use ledgers::KINDS;
 pub(crate) use streams::{
     check_alive,
     outlast_number,
@@ -137,6 +117,7 @@ pub(crate) use streams::{
     Used,
     FENCE_TIMEOUT, //
 };
+pub(crate) use usage::KINDS;
 
 /// A core whose jobs end with events of clients.
 pub(crate) type Core = gpu::Core<Events>;
@@ -160,7 +141,7 @@ pub(crate) type Device = gpu::Device<Events>;
 pub(crate) use crate::gpu::Governed;
 
 /// A process's window on the pool.
-pub(crate) type PoolView = sys::window::View<Process>;
+pub(crate) type PoolView = sys::vma::View<Process>;
 
 /// A core that clients can find, until dropped.
 pub(crate) type Published = gpu::Published<Events>;
@@ -212,7 +193,7 @@ pub(crate) struct Process {
     /// The time that its jobs have kept the cores busy.
     usage: Arc<Usage>,
     /// Index plus 1 of the core of its last COMMIT that named no core. 0: all such COMMITs went to
-    /// the first core. See [`unnamed`].
+    /// the first core. See [`dispatch`].
     unnamed_core: Atomic<usize>,
     /// The stamp of the last search for framebuffers in its mappings: see [`framebuffers`].
     mappings_seen: Atomic<usize>,
@@ -245,11 +226,7 @@ pub(crate) struct Process {
 type TablesGuard<'a> = Guard<'a, Tables, MutexBackend>;
 
 impl Process {
-    fn new(
-        clients: Arc<Clients>,
-        leader: ARef<Task>,
-        mm: ARef<Mm>,
-    ) -> Result<Arc<Self>, kernel::error::Error> {
+    fn new(clients: Arc<Clients>, leader: ARef<Task>, mm: ARef<Mm>) -> Result<Arc<Self>, Errno> {
         let member = clients.new_member()?;
         let views = Views::new()?;
         let reclaimer = clients.device().reclaimer().clone();
@@ -382,7 +359,7 @@ impl Process {
     fn tables(&self) -> TablesGuard<'_> {
         let mut tables = self.tables.lock();
         if self.has_changes.load(Acquire) {
-            changes::apply(self, &mut tables);
+            waits::apply(self, &mut tables);
         }
         tables
     }

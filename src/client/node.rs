@@ -7,10 +7,12 @@ use super::{
         Change,
         Returned, //
     },
-    client_memory::ClientMemory,
-    ledgers::Sort,
+    client_memory::{
+        left_of,
+        ClientMemory, //
+    },
     name::Name,
-    user_views::left_of, //
+    usage::Sort, //
 };
 use crate::{
     abi::Parts,
@@ -22,10 +24,6 @@ use crate::{
         View, //
     },
     prelude::*, //
-};
-use kernel::{
-    list::ListArc,
-    prelude::KBox, //
 };
 
 /// The life cycle of a node in a process's table.

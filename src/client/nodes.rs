@@ -6,7 +6,9 @@ use super::{
     change,
     client_memory::{
         self,
-        ClientMemory, //
+        ClientMemory,
+        UserView,
+        Viewed, //
     },
     node::{
         Claimed,
@@ -18,10 +20,6 @@ use super::{
     restarts,
     shared,
     tables::Tables,
-    user_views::{
-        UserView,
-        Viewed, //
-    },
     waits,
     window,
     Process, //

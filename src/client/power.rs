@@ -17,10 +17,7 @@ use crate::{
         PowerWay,
         Reply, //
     },
-    limits::{
-        FULL_SCALE,
-        MAX_CORES, //
-    },
+    limits::FULL_SCALE,
     prelude::*,
     sys::{
         power::KeptOn,

@@ -17,8 +17,9 @@ use super::{
         Change,
         Count, //
     },
+    check::mistake,
+    client_memory::Viewed,
     handles::Detached,
-    hints::mistake,
     import,
     node::Claimed,
     nodes,
@@ -29,7 +30,6 @@ use super::{
         Mapped,
         Tables, //
     },
-    user_views::Viewed,
     window,
     Process, //
 };
@@ -46,10 +46,7 @@ use crate::{
     log::debug_client,
     memory::Word,
     prelude::*,
-    sys::{
-        self,
-        user::UserWords, //
-    }, //
+    sys::user::UserWords, //
 };
 
 /// An object that a resolved queue has claimed.

@@ -32,14 +32,7 @@ use crate::{
         Culprit,
         Loss, //
     },
-    sys::{
-        self,
-        CommandName, //
-    }, //
-};
-use kernel::{
-    task::Task,
-    time::msecs_to_jiffies, //
+    sys::CommandName, //
 };
 
 /// The length of one sleep during a wait, in milliseconds.

@@ -17,10 +17,9 @@
 //! Lock: `galcore restarts`, a leaf.
 
 use super::Process;
-use crate::prelude::*;
-use crate::sys::{
-    self,
-    trace::WaitFor, //
+use crate::{
+    prelude::*,
+    sys::trace::WaitFor, //
 };
 
 /// The most interrupted calls that are kept of a process, and of all others that use its files: one

@@ -8,6 +8,15 @@
 //! by any process ends the owner's entry. Source: sources.md, video memory.
 //!
 //! Lock: `galcore shared nodes`, a leaf.
+//!
+//! GET_SHARED_INFO and SET_SHARED_INFO: data that a process publishes under a number of its choice,
+//! and a process's notes of nodes.
+//!
+//! Data lasts as long as its process. Readers are the process itself, and threads whose effective
+//! user is that of the publishing thread. So the user that starts a set-user-ID program cannot read
+//! its data. Users are compared by their ids in the initial namespace. Processes outside of the
+//! reader's PID namespace are not found. Only the owner of a node can access its note, unless the
+//! parameter `sharedNodes` shares nodes. Source: sources.md, commands.
 
 use super::{
     change::Change,
@@ -15,12 +24,22 @@ use super::{
     handles::Handles,
     node::{
         NodeEntry,
-        Origin, //
+        Note,
+        Origin,
+        NOTE_WORDS, //
     },
+    tables::Info,
     Process, //
 };
-use crate::memory::Node;
-use crate::prelude::*;
+use crate::{
+    abi::SharedInfo,
+    limits::{
+        MAX_SHARED_INFOS,
+        MAX_SHARED_INFO_BYTES, //
+    },
+    memory::Node,
+    prelude::*, //
+};
 
 /// A node in the registry.
 struct Shared {
@@ -163,4 +182,124 @@ pub(super) fn unshare_all(process: &Process) {
             None => break,
         }
     }
+}
+
+fn address(user: u64) -> Result<UserPtr> {
+    let at = usize::try_from(user).map_err(|_| Error::InvalidArgument)?;
+    Ok(UserPtr::from_addr(at))
+}
+
+/// SET_SHARED_INFO. `InvalidData`: the number has data of another size, or no such node.
+/// `OutOfResources`: too much data, or data that cannot be read. `OutOfMemory`.
+pub(super) fn write(process: &Arc<Process>, info: SharedInfo) -> Result {
+    if info.data != 0 && info.bytes != 0 {
+        let length = usize::try_from(info.bytes).ok();
+        let length = length.filter(|&length| length <= MAX_SHARED_INFO_BYTES);
+        let length = length.ok_or(Error::OutOfResources)?;
+        let mut bytes = KVec::new();
+        UserSlice::new(address(info.data)?, length)
+            .reader()
+            .read_all(&mut bytes, sys::GFP_CLIENT)?;
+        let old = keep(process, info.id, bytes)?;
+        drop(old);
+    }
+    if info.node != 0 {
+        let mut words = [0; NOTE_WORDS];
+        let length = core::mem::size_of_val(&words);
+        let mut reader = UserSlice::new(address(info.node_data)?, length).reader();
+        for word in &mut words {
+            *word = reader.read()?;
+        }
+        with_note(process, info.node, |note| {
+            if info.is_rectangle {
+                note.enlarge(&Note(words))
+            } else {
+                *note = Note(words);
+            }
+        })?;
+    }
+    Ok(())
+}
+
+/// Keeps data under a number. Returns the old data. The caller drops it.
+fn keep(process: &Process, id: u32, mut bytes: KVec<u8>) -> Result<KVec<u8>> {
+    let user = sys::effective_user_id();
+    let mut tables = process.tables();
+    let infos = &mut tables.shared_infos;
+    if let Some(info) = infos.iter_mut().find(|info| info.id == id) {
+        if info.bytes.len() != bytes.len() {
+            return Err(Error::InvalidData);
+        }
+        info.user = user;
+        core::mem::swap(&mut info.bytes, &mut bytes);
+        return Ok(bytes);
+    }
+    if infos.len() >= MAX_SHARED_INFOS {
+        return Err(Error::OutOfResources);
+    }
+    // Reserve first: a failure must not drop the data under the lock.
+    infos.reserve(1, sys::GFP_CLIENT)?;
+    infos.push(Info { id, user, bytes }, sys::GFP_CLIENT)?;
+    Ok(KVec::new())
+}
+
+/// GET_SHARED_INFO. `InvalidData`: no such process, no data for this user, or no such node.
+/// `OutOfResources`: user memory cannot be written.
+pub(super) fn read(process: &Arc<Process>, info: SharedInfo) -> Result {
+    if info.data != 0 && info.bytes != 0 {
+        let number = i32::try_from(info.process).map_err(|_| Error::InvalidData)?;
+        let (owner, reader) = if number == process.id() {
+            (process.clone(), None)
+        } else {
+            let owner = process.clients.find(number).ok_or(Error::InvalidData)?;
+            (owner, Some(sys::effective_user_id()))
+        };
+        let bytes = shared_info(&owner, info.id, reader, info.bytes)?;
+        // Drop the owner before the copy, so that the memory of an ending process is freed.
+        drop(owner);
+        UserSlice::new(address(info.data)?, bytes.len())
+            .writer()
+            .write_slice(&bytes)?;
+    }
+    if info.node != 0 {
+        let mut answer = Note::default();
+        with_note(process, info.node, |note| {
+            answer = if info.is_rectangle {
+                note.take_rectangle()
+            } else {
+                *note
+            };
+        })?;
+        let length = core::mem::size_of_val(&answer.0);
+        UserSlice::new(address(info.node_data)?, length)
+            .writer()
+            .write(&answer.0)?;
+    }
+    Ok(())
+}
+
+/// Copies up to `most` bytes of the data under a number. The reader is a user, or (`None`) the
+/// process itself.
+fn shared_info(process: &Process, id: u32, reader: Option<u32>, most: u64) -> Result<KVec<u8>> {
+    let tables = process.tables();
+    let mut infos = tables.shared_infos.iter();
+    let info = infos.find(|info| info.id == id && reader.is_none_or(|user| user == info.user));
+    let bytes = &info.ok_or(Error::InvalidData)?.bytes;
+    let length = usize::try_from(most).map_or(bytes.len(), |most| most.min(bytes.len()));
+    let mut copy = KVec::with_capacity(length, sys::GFP_CLIENT)?;
+    copy.extend_from_slice(&bytes[..length], sys::GFP_CLIENT)?;
+    Ok(copy)
+}
+
+/// Calls `change` with the note of a node. `InvalidData`: no such node. `OutOfMemory`.
+fn with_note(process: &Arc<Process>, node: u32, change: impl FnOnce(&mut Note)) -> Result {
+    let owner = owner_of(process, node);
+    let mut tables = owner.tables();
+    let entry = tables.nodes.get_mut(node).ok_or(Error::InvalidData)?;
+    let note = match &mut entry.note {
+        Some(note) => note,
+        none => none.insert(KBox::new(Note::default(), sys::GFP_CLIENT)?),
+    };
+    change(note);
+    Ok(())
 }

@@ -14,19 +14,14 @@ use crate::{
     limits::MAX_FENCES,
     prelude::*,
     ring::Outcome,
-    sys::{
-        self,
-        fence::Fence,
-        file::NewFile, //
+    sys::file::{
+        Fence,
+        NewFile, //
     }, //
 };
 use kernel::{
     bindings,
-    sync::CondVarTimeoutResult,
-    time::{
-        msecs_to_jiffies,
-        Jiffies, //
-    }, //
+    sync::CondVarTimeoutResult, //
 };
 
 type Fences = [Option<(Fence, OneFence)>; MAX_FENCES];

@@ -10,7 +10,6 @@
 //! Lock: `galcore shared signals`, a leaf.
 
 use super::{
-    changes,
     handles::Handles,
     restarts::{
         self,
@@ -20,6 +19,7 @@ use super::{
         Signal,
         SignalEntry, //
     },
+    waits,
     Process, //
 };
 use crate::{
@@ -157,7 +157,7 @@ pub(super) fn run(process: &Process, command: UserSignal) -> Result<Reply<'_>> {
             let signal = find(process, id)?;
             let what = (WaitFor::Signal(id), Limited::Signal(id, milliseconds));
             restarts::limited(process, what, milliseconds, || 0, |left| signal.wait(left))?;
-            changes::finish_returns(process);
+            waits::finish_returns(process);
             Ok(Reply::Nothing)
         }
         UserSignal::Map { id } => {

@@ -29,12 +29,9 @@ use crate::{
         Waited,
         MAX_STREAM_WORDS, //
     },
-    sys::{
+    sys::file::{
         self,
-        fence::{
-            self,
-            Fence, //
-        }, //
+        Fence, //
     },
     wait, //
 };
@@ -137,7 +134,7 @@ pub(crate) fn offset_of(process: &Process, node: &Node) -> Result<u64> {
 /// Waits for a fence of any driver. Unix signals do not interrupt the wait, because a restarted
 /// SUBMIT would begin it anew.
 pub(crate) fn wait_for_fence(fd: i32) -> Result {
-    Ok(fence::wait(fd, FENCE_TIMEOUT, true)?)
+    Ok(file::wait(fd, FENCE_TIMEOUT, true)?)
 }
 
 /// Submits the commands `words`, then `fence`. The commands begin in pipe `entry`, and have no

@@ -10,10 +10,10 @@ use super::{
         self,
         Stale, //
     },
-    client_context::OwnContext,
-    deltas::{
+    client_context::{
         self,
-        Merged, //
+        Merged,
+        OwnContext, //
     },
     queue::Queue,
     restarts,
@@ -55,13 +55,15 @@ use crate::{
         GPU_TIMEOUT, //
     },
     stream::{
-        addresses::AddressSet,
+        addresses::{
+            AddressSet,
+            Lookup, //
+        },
         bounds::{
             self,
             Mask, //
         },
         checker::Exit,
-        lookup::Lookup,
         states,
         words::Pipe, //
     },
@@ -338,7 +340,7 @@ impl Submission<'_> {
         }
         let buffers = self.hold.as_mut().and_then(Hold::buffers);
         if let (Some(number), Some(buffers)) = (self.switched, buffers) {
-            deltas::switched(buffers, number, &self.merged, self.delta, self.format);
+            client_context::switched(buffers, number, &self.merged, self.delta, self.format);
         }
     }
 
@@ -551,7 +553,7 @@ impl Submission<'_> {
         }
         if let Some(buffers) = self.hold.as_mut().and_then(Hold::buffers) {
             waits::progressing(self.process, self.core.ring(), buffers.last_use())?;
-            self.merged = deltas::merge(buffers, self.delta, self.format);
+            self.merged = client_context::merge(buffers, self.delta, self.format);
             self.load = Some(buffers.load());
             self.is_context_new = true;
         }

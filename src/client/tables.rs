@@ -3,17 +3,17 @@
 //! The tables of a process: its objects by their handles, and the state that belongs to them all.
 
 use super::{
-    client_memory::ClientMemory,
-    handles::Handles,
-    ledgers::VideoLedgers,
-    node::NodeEntry,
-    profile::Profile,
-    shared_buffers::PieceEntry,
-    signal::SignalEntry,
-    user_views::{
+    client_memory::{
         left_of,
+        ClientMemory,
         UserViews, //
     },
+    handles::Handles,
+    name::PieceEntry,
+    node::NodeEntry,
+    profile::Profile,
+    signal::SignalEntry,
+    usage::VideoLedgers,
     PoolView, //
 };
 use crate::{
@@ -28,7 +28,6 @@ use crate::{
         Context,
         Hold, //
     },
-    limits::MAX_CORES,
     memory::{
         Backing,
         Buffer,

@@ -31,10 +31,6 @@ use crate::{
         prelude::*, //
     }, //
 };
-use kernel::rbtree::{
-    RBTree,
-    RBTreeNodeReservation, //
-};
 
 /// The most accounts without processes. One more removes the account with the smallest debt.
 const MAX_DEBTORS: usize = 256;

@@ -8,8 +8,8 @@
 
 use super::{
     action::Events,
+    check::mistake,
     framebuffers,
-    hints::mistake,
     node::NodeEntry,
     queue::Queue,
     restarts::waited,
@@ -63,7 +63,6 @@ use crate::{
         }, //
     },
     sys::{
-        self,
         trace::WaitFor,
         user::{
             append_words,

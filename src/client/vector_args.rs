@@ -3,7 +3,7 @@
 //! The arguments that a COMMIT for the vector graphics core has in the client's memory: its context
 //! and its table of tasks. Each is copied once, and has a limit.
 
-use super::hints::mistake;
+use super::check::mistake;
 use crate::{
     abi::{
         vector::{
@@ -20,15 +20,9 @@ use crate::{
         MAX_TASK_BYTES, //
     },
     prelude::*,
-    sys::{
-        self,
-        user::append_words, //
-    }, //
+    sys::user::append_words, //
 };
-use kernel::uaccess::{
-    UserPtr,
-    UserSlice, //
-};
+use kernel::uaccess::UserPtr;
 
 /// Blocks of a task table: the front end, the tessellator, the drawing engine and the pixel engine.
 /// All other blocks have no interrupt.
@@ -153,7 +147,7 @@ pub(super) fn read_tasks(commit: &Commit, table: &Table) -> Result<KVVec<(usize,
 }
 
 /// Writes the name of its context into the client's memory.
-pub(super) fn write_name(commit: &Commit, name: u64) -> Result<(), kernel::error::Error> {
+pub(super) fn write_name(commit: &Commit, name: u64) -> Result<(), Errno> {
     let at = usize::try_from(commit.context + vector::context_id())?;
     let mut writer = UserSlice::new(UserPtr::from_addr(at), 8).writer();
     writer.write_slice(&name.to_ne_bytes())

@@ -3,7 +3,8 @@
 //! Mappings of a process: its windows on the pool, and the views of its buffers and nodes.
 
 use super::{
-    completion,
+    action,
+    client_memory::Viewed,
     node::{
         NodeEntry,
         Origin, //
@@ -12,7 +13,6 @@ use super::{
         Mapped,
         Tables, //
     },
-    user_views::Viewed,
     PoolView,
     Process, //
 };
@@ -35,11 +35,12 @@ use crate::{
         Owner, //
     },
     sys::{
-        self,
         chrdev::OpenFile,
-        physical::Part,
-        vma::NewArea,
-        window::Pager, //
+        mmio::Part,
+        vma::{
+            NewArea,
+            Pager, //
+        }, //
     }, //
 };
 
@@ -52,7 +53,7 @@ static STRAYS: RateLimit = RateLimit::new();
 pub(crate) fn mmap(
     process: &Arc<Process>,
     area: NewArea<'_>,
-) -> Result<Option<Arc<PoolView>>, kernel::error::Error> {
+) -> Result<Option<Arc<PoolView>>, Errno> {
     process.check_own().map_err(|_| EPERM)?;
     let offset = area.offset();
     if offset == 0 {
@@ -65,9 +66,9 @@ pub(crate) fn mmap(
         window.attach();
         return Ok(Some(view));
     }
-    if offset == completion::FILE_OFFSET {
+    if offset == action::FILE_OFFSET {
         area.make_read_only()?;
-        let page = completion::ask_for_completion(process)?;
+        let page = action::ask_for_completion(process)?;
         return sys::vma::map(area, page, true).map(|()| None);
     }
     let (backing, cached) = process.tables().backing_at(offset).ok_or(EINVAL)?;

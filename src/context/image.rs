@@ -11,12 +11,14 @@ use super::{
     },
     Record, //
 };
-use crate::prelude::*;
-use crate::stream::{
-    tiler,
-    words::{
-        self,
-        state, //
+use crate::{
+    prelude::*,
+    stream::{
+        resolve,
+        words::{
+            self,
+            state, //
+        }, //
     }, //
 };
 
@@ -33,7 +35,7 @@ fn special_value(map: &StateMap, at: usize, mask: u32, value: u32) -> u32 {
         value & !AUTO_DISABLE
     } else if at == map.yuv_config {
         // Otherwise, a kick in the client's commands would start the tiler.
-        value & !tiler::ENABLE
+        value & !resolve::ENABLE
     } else {
         value
     }

@@ -12,27 +12,29 @@
 
 use super::{
     image::AUTO_DISABLE,
-    loads::load,
+    map::load,
     StateMap, //
 };
-use crate::prelude::*;
-use crate::stream::{
-    bounds,
-    decode::{
-        loads,
-        FIXP, //
-    },
-    states::{
-        self,
-        mark,
-        members,
-        Sets, //
-    },
-    words::{
-        self,
-        state,
-        Caches,
-        Pipe, //
+use crate::{
+    prelude::*,
+    stream::{
+        bounds,
+        states::{
+            self,
+            mark,
+            members,
+            Sets, //
+        },
+        table::{
+            loads,
+            FIXP, //
+        },
+        words::{
+            self,
+            state,
+            Caches,
+            Pipe, //
+        }, //
     }, //
 };
 

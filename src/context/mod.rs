@@ -9,7 +9,7 @@
 //! generation's deltas have reference counts, a COMMIT that switches notes its delta for both
 //! copies, and each copy reads it before its next use. So few deltas wait for a copy. Otherwise the
 //! COMMIT that switches reads its delta at once, and the other copy takes over the values
-//! ([`Buffers::follow`]) before its next use. `client/deltas` reads deltas.
+//! ([`Buffers::follow`]) before its next use. `client/client_context` reads deltas.
 //!
 //! Only [`Buffers`] knows the stream. The ring gets a [`Load`], the address of a copy. It
 //! identifies contexts by their [`Owner`]. This includes contexts that clients of the oldest
@@ -23,7 +23,6 @@
 
 mod image;
 pub(crate) mod kept;
-mod loads;
 mod map;
 pub(crate) mod scrub;
 
@@ -38,8 +37,8 @@ use crate::{
     },
     prelude::*,
     stream::{
+        addresses::Lookup,
         loaded::Loaded,
-        lookup::Lookup,
         words, //
     },
     sys::vma::Mappable, //

@@ -19,22 +19,24 @@
 //! words, and those for states that no context keeps, for use before a context.
 
 use super::{
-    loads::load,
+    map::load,
     StateMap, //
 };
-use crate::prelude::*;
-use crate::stream::{
-    lookup::Scratch,
-    states::{
-        self,
-        States, //
-    },
-    words::{
-        self,
-        state,
-        Caches,
-        Pipe,
-        Pipes, //
+use crate::{
+    prelude::*,
+    stream::{
+        addresses::Scratch,
+        states::{
+            self,
+            States, //
+        },
+        words::{
+            self,
+            state,
+            Caches,
+            Pipe,
+            Pipes, //
+        }, //
     }, //
 };
 

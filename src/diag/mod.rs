@@ -4,8 +4,6 @@
 //!
 //! Its only state is the filter of `vidmem`. It takes the locks of other rooms, one at a time.
 
-mod command;
 pub(crate) mod debugfs;
 pub(crate) mod gc;
 pub(crate) mod proc;
-mod ring;

@@ -5,7 +5,6 @@
 //! Lock: `galcore core`, taken before `galcore ring`. It is held while registers are read for
 //! display, so that the core is not stopped during the read.
 
-use crate::sys::prelude::*;
 use crate::{
     context::{
         scrub::Scrub,
@@ -32,13 +31,14 @@ use crate::{
         Waited, //
     },
     stream::{
-        lookup::{
+        addresses::{
             PhysicalStates,
             Scratch, //
         },
         states::States,
         words::Pipes, //
-    }, //
+    },
+    sys::prelude::*, //
 };
 use kernel::device::Device;
 

@@ -10,11 +10,11 @@
 use super::{
     any::{
         each,
-        AnyCore, //
+        AnyCore,
+        IdleState, //
     },
     core::Core,
     govern::Governor,
-    registers::IdleState,
     route::{
         self,
         Firsts, //
@@ -29,7 +29,6 @@ use crate::{
         IdentityWords, //
     },
     hw::Hardware,
-    limits::MAX_CORES,
     memory::VideoMemory,
     mmu::Vm,
     params::{
@@ -141,7 +140,7 @@ impl<P: Payload> Device<P> {
         vm: Arc<Vm>,
         memory: Arc<VideoMemory>,
         reclaimer: Arc<Reclaimer>,
-    ) -> Result<Arc<Self>, kernel::error::Error> {
+    ) -> Result<Arc<Self>, Errno> {
         let governor = Governor::new()?;
         Arc::pin_init(
             pin_init!(Self {
@@ -415,8 +414,6 @@ impl<P: Payload> Device<P> {
         }
     }
 }
-
-type Errno = kernel::error::Error;
 
 /// The place of one core in a device. Dropping this releases it.
 pub(crate) struct Place<P: Payload> {

@@ -6,10 +6,7 @@ mod any;
 mod core;
 mod device;
 mod govern;
-mod power;
-mod registers;
 mod route;
-mod usage;
 mod vector;
 
 pub(crate) use {

@@ -4,7 +4,6 @@
 //!
 //! Lock: `galcore core`, as for other cores.
 
-use crate::sys::prelude::*;
 use crate::{
     hw::Hardware,
     ring::{
@@ -13,13 +12,13 @@ use crate::{
         Reclaimer,
         Waited, //
     },
-    sys::dma::DmaBuffer,
+    sys::{
+        dma::DmaBuffer,
+        prelude::*, //
+    },
     vector::Queue, //
 };
-use kernel::{
-    device::Device,
-    time::delay::fsleep, //
-};
+use kernel::device::Device;
 
 /// The timeout of the first interrupt, in milliseconds.
 const FIRST_INTERRUPT_TIMEOUT: u32 = 1000;

@@ -1,10 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
 //! The clocks of a core, by the names of the kernel's binding or by their order.
+//!
+//! The operating points of a core, if its node has them: the rates of its clock, each with a
+//! voltage.
 
-use crate::sys::clk::NodeClocks;
-use crate::sys::prelude::*;
-use kernel::device::Device;
+use crate::sys::{
+    prelude::*,
+    tree::NodeClocks, //
+};
+use kernel::{
+    clk::Hertz,
+    device::Device, //
+};
 
 /// Names of a node's clocks, in the order of the kernel's binding. Each may be absent: old device
 /// trees only name some, and boards without a node name none.
@@ -94,6 +102,204 @@ impl Clocks {
 impl Drop for Clocks {
     fn drop(&mut self) {
         self.disable();
+    }
+}
+
+/// The number of operating points that have names in NXP's driver: the highest ones.
+pub(crate) const NAMED: usize = 3;
+
+#[cfg(all(CONFIG_PM_OPP, CONFIG_OF))]
+mod table {
+    //! The kernel's OPP table.
+
+    use crate::sys::prelude::*;
+    use kernel::{
+        clk::Hertz,
+        device::Device,
+        opp,
+        str::CString, //
+    };
+
+    /// The kernel's default way to set clock and voltage.
+    #[derive(Default)]
+    struct AsUsual;
+
+    #[vtable]
+    impl opp::ConfigOps for AsUsual {}
+
+    /// The table of a device.
+    pub(super) struct Table {
+        table: opp::Table,
+        /// Dropped after the table.
+        _config: opp::ConfigToken,
+    }
+
+    fn names(name: &CStr) -> Result<KVec<CString>> {
+        let mut names = KVec::with_capacity(1, GFP_KERNEL)?;
+        names.push(name.try_into()?, GFP_KERNEL)?;
+        Ok(names)
+    }
+
+    impl Table {
+        /// The table of `dev`, with its clock "core" and, if it has one, its regulator "core".
+        /// `None`: its node has no table.
+        pub(super) fn get(dev: &Device) -> Result<Option<Self>> {
+            let has = |name| dev.fwnode().is_some_and(|node| node.property_present(name));
+            if !has(c"operating-points-v2") && !has(c"operating-points") {
+                return Ok(None);
+            }
+            let mut config = opp::Config::<AsUsual>::new().set_clk_names(names(c"core")?)?;
+            if has(c"core-supply") {
+                config = config.set_regulator_names(names(c"core")?)?;
+            }
+            let config = config.set(dev)?;
+            Ok(Some(Self {
+                table: opp::Table::from_of(&dev.into(), 0)?,
+                _config: config,
+            }))
+        }
+
+        /// The highest rate, in Hz, that is at most `most`.
+        pub(super) fn highest(&self, most: usize) -> Option<usize> {
+            let search = opp::SearchType::Floor;
+            let point = self.table.opp_from_freq(Hertz(most), None, None, search);
+            Some(point.ok()?.freq(None).as_hz())
+        }
+
+        /// Sets the clock to `rate`, and the voltage to that of the operating point.
+        pub(super) fn set_rate(&self, rate: Hertz) -> Result {
+            self.table.set_rate(rate)
+        }
+    }
+}
+
+#[cfg(not(all(CONFIG_PM_OPP, CONFIG_OF)))]
+mod table {
+    //! A kernel without OPP tables.
+
+    use crate::sys::prelude::*;
+    use core::convert::Infallible;
+    use kernel::{
+        clk::Hertz,
+        device::Device, //
+    };
+
+    /// Never exists.
+    pub(super) struct Table(Infallible);
+
+    impl Table {
+        pub(super) fn get(_: &Device) -> Result<Option<Self>> {
+            Ok(None)
+        }
+
+        pub(super) fn highest(&self, _: usize) -> Option<usize> {
+            match self.0 {}
+        }
+
+        pub(super) fn set_rate(&self, _: Hertz) -> Result {
+            match self.0 {}
+        }
+    }
+}
+
+/// The operating points of a core. Only the owner of this sets its rate. After the drop, the last
+/// rate stays set, the voltage does not.
+pub(crate) struct Points {
+    table: table::Table,
+    highest: [usize; NAMED],
+    /// The number of used elements of `highest`, at least one.
+    count: usize,
+}
+
+impl Points {
+    /// Gets the operating points of `dev`, if any. `EPROBE_DEFER`: their clock or regulator does
+    /// not exist yet. Prints other errors, and then returns `None`.
+    pub(crate) fn get(dev: &Device) -> Result<Option<Self>> {
+        let found = match table::Table::get(dev) {
+            Err(EPROBE_DEFER) => return Err(EPROBE_DEFER),
+            Ok(None) => return Ok(None),
+            Ok(Some(table)) => Self::of(table),
+            Err(error) => Err(error),
+        };
+        let points = found.inspect_err(|error| {
+            dev_warn!(dev, "its operating points cannot be used ({error:?})\n");
+        });
+        let Ok(points) = points else {
+            return Ok(None);
+        };
+        dev_info!(
+            dev,
+            "its operating points: up to {} Hz\n",
+            points.highest[0]
+        );
+        Ok(Some(points))
+    }
+
+    fn of(table: table::Table) -> Result<Self> {
+        let (mut highest, mut count) = ([0; NAMED], 0);
+        let mut most = usize::MAX;
+        while let Some(rate) = table.highest(most).filter(|_| count < NAMED) {
+            highest[count] = rate;
+            count += 1;
+            match rate.checked_sub(1) {
+                Some(below) => most = below,
+                None => break,
+            }
+        }
+        match count {
+            0 => Err(ENOENT),
+            _ => Ok(Self {
+                table,
+                highest,
+                count,
+            }),
+        }
+    }
+
+    /// The rates in Hz, the highest first: one to [`NAMED`].
+    pub(crate) fn rates(&self) -> &[usize] {
+        &self.highest[..self.count]
+    }
+
+    /// Sets the initial rate of a core: `wanted` Hz, or the current rate, limited to the highest
+    /// operating point.
+    pub(crate) fn set_first(&self, dev: &Device, clocks: &Clocks, wanted: Option<usize>) -> Result {
+        let wanted = wanted.unwrap_or_else(|| clocks.rates().0);
+        let rate = wanted.min(self.highest[0]);
+        if rate < wanted {
+            dev_warn!(
+                dev,
+                "its clock: {wanted} Hz is above its operating points, and reduced to {rate} Hz\n"
+            );
+        }
+        match rate {
+            // The rate is unknown.
+            0 => Ok(()),
+            _ => self.set_rate(dev, clocks, rate),
+        }
+    }
+
+    /// Sets the rate of the core's clock, in Hz, with its voltage. Also sets the shaders' clock, if
+    /// there is one, but only prints a failure of that.
+    pub(super) fn set_rate(&self, dev: &Device, clocks: &Clocks, rate: usize) -> Result {
+        let follow = || {
+            if let Err(error) = clocks.set_shader_rate(rate) {
+                dev_warn!(
+                    dev,
+                    "its shaders' clock cannot be set to {rate} Hz ({error:?})\n"
+                );
+            }
+        };
+        // In this order the voltage is never too low for either clock.
+        let is_lower = rate < clocks.rates().0;
+        if is_lower {
+            follow();
+        }
+        self.table.set_rate(Hertz(rate))?;
+        if !is_lower {
+            follow();
+        }
+        Ok(())
     }
 }
 

@@ -7,11 +7,9 @@
 
 mod clocks;
 mod debug;
-mod dump;
 mod gating;
 pub(crate) mod identity;
 mod interrupt;
-mod points;
 mod power;
 mod profile;
 mod recovery;
@@ -19,7 +17,6 @@ mod regs;
 mod times;
 pub(crate) mod vector;
 
-use crate::sys::prelude::*;
 use crate::{
     abi::{
         row::Row,
@@ -34,33 +31,33 @@ use crate::{
     },
     sys::{
         dma,
-        mmio::Registers, //
+        mmio::Registers,
+        prelude::*, //
     }, //
 };
 use kernel::{
     device,
-    io::Io,
-    time::delay::fsleep, //
+    io::Io, //
 };
 use regs::*;
 
-pub(crate) use {
-    clocks::Clocks,
-    debug::StateDump,
-    dump::RegisterDump,
-    identity::Identity,
-    points::{
-        Points,
-        NAMED, //
-    },
-    power::{
-        Power,
-        Powered, //
-    },
-    profile::Counting,
-    recovery::Progress,
-    times::PowerTimes, //
+pub(crate) use clocks::{
+    Clocks,
+    Points,
+    NAMED, //
 };
+pub(crate) use debug::{
+    RegisterDump,
+    StateDump, //
+};
+pub(crate) use identity::Identity;
+pub(crate) use power::{
+    Power,
+    Powered, //
+};
+pub(crate) use profile::Counting;
+pub(crate) use recovery::Progress;
+pub(crate) use times::PowerTimes;
 
 /// The most consecutive soft resets.
 const RESET_ATTEMPTS: u32 = 20;

@@ -7,11 +7,13 @@
 //! shared line the hard interrupt handler may run at any time, so it checks whether the core is on.
 
 use super::{
-    clocks::Clocks,
+    clocks::{
+        Clocks,
+        Points, //
+    },
     identity::raw_model_and_revision,
     load_clock,
     load_divider,
-    points::Points,
     regs::*,
     times::{
         self,
@@ -20,13 +22,13 @@ use super::{
     },
     Hardware, //
 };
-use crate::sys::prelude::*;
 use crate::{
     limits::FULL_SCALE,
     sys::{
         power::Supply,
-        reset::ResetLine,
-        trace, //
+        prelude::*,
+        trace,
+        tree::ResetLine, //
     }, //
 };
 use kernel::io::Io;

@@ -10,10 +10,7 @@ use super::{
     Identity, //
 };
 use crate::sys::prelude::*;
-use kernel::{
-    io::Io,
-    time::delay::fsleep, //
-};
+use kernel::io::Io;
 
 /// `FE_DMA_DEBUG_STATE`: the front end decodes a command.
 const DECODES: u32 = 1;

@@ -10,10 +10,7 @@ use super::{
     Progress, //
 };
 use crate::prelude::*;
-use kernel::{
-    io::Io,
-    time::delay::fsleep, //
-};
+use kernel::io::Io;
 
 /// The interrupt of an END of the front end.
 pub(crate) const END_INTERRUPT: u32 = 13;

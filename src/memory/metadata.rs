@@ -7,9 +7,7 @@
 use super::Node;
 use crate::{
     abi::NodeMetadata,
-    limits::MAX_CORES,
-    prelude::*,
-    sys, //
+    prelude::*, //
 };
 use kernel::sync::SetOnce;
 

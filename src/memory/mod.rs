@@ -13,7 +13,6 @@ mod metadata;
 mod node;
 mod pool;
 pub(crate) mod surface;
-mod taking;
 mod userptr;
 mod word;
 
@@ -40,7 +39,6 @@ use crate::{
     },
     prelude::*,
     sys::{
-        self,
         dma::{
             self,
             DmaBuffer, //
@@ -49,10 +47,10 @@ use crate::{
             DmaBuf,
             Imports, //
         },
-        export::Exporter,
+        file::Exporter,
+        mmio::Part,
         pages::Pages,
-        physical::Part, //
-        pinned::PinnedPages,
+        pinned::PinnedPages, //
     }, //
 };
 use ::core::cell::Cell;
@@ -69,10 +67,8 @@ use metadata::Metadata;
 use node::Place;
 use pool::{
     fill_in_steps,
-    SystemPool, //
-};
-use taking::{
     Pieces,
+    SystemPool,
     Taking, //
 };
 
@@ -116,7 +112,7 @@ const BEYOND_REACH: &str =
     "has memory, or a dma-buf, at physical addresses that the GPU does not reach";
 
 /// Logs why foreign memory cannot be mapped, if the status does not tell it.
-fn warn_of(cause: kernel::error::Error) {
+fn warn_of(cause: Errno) {
     match cause {
         EBUSY => warn_client!(TWICE, "{}", MAPPED_ALREADY),
         ERANGE => warn_client!(TOO_HIGH, "{}", BEYOND_REACH),

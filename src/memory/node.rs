@@ -2,8 +2,8 @@
 
 //! Nodes of video memory of all kinds.
 
-use super::heap::Span;
 use super::{
+    heap::Span,
     metadata::Metadata,
     pool::fill_in_steps,
     Buffer,
@@ -19,10 +19,9 @@ use crate::{
     },
     prelude::*,
     sys::{
-        self,
         chrdev::OpenFile,
         dma_buf::Import,
-        export::{
+        file::{
             self,
             Exportable, //
         },
@@ -416,18 +415,18 @@ impl Node {
 }
 
 impl Exportable for Node {
-    fn memory(&self) -> Option<export::Memory<'_>> {
+    fn memory(&self) -> Option<file::Memory<'_>> {
         match &self.place {
             Some(Place::Pool(span)) => {
                 let pool = &self.memory.pool.as_ref()?.memory;
                 let part = pool.part(span.offset(), span.bytes())?;
-                Some(export::Memory::Part(part))
+                Some(file::Memory::Part(part))
             }
             Some(Place::Pages(buffer)) => {
                 let part = buffer.memory.part(0, buffer.bytes())?;
-                Some(export::Memory::Part(part))
+                Some(file::Memory::Part(part))
             }
-            Some(Place::Virtual(mapping)) => Some(export::Memory::Pages(mapping.backing().pages())),
+            Some(Place::Virtual(mapping)) => Some(file::Memory::Pages(mapping.backing().pages())),
             // A process must not export memory that it does not own.
             Some(Place::Wrapped(_) | Place::Elsewhere(_)) | None => None,
         }

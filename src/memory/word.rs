@@ -10,7 +10,6 @@ use super::{
     UserMemory, //
 };
 use crate::prelude::*;
-use crate::sys;
 
 /// A word of GPU memory, by its object and offset.
 pub(crate) struct Word {

@@ -1,17 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Mappings of an address space, which a drop ends, and their trace events.
+//! Mappings of an address space, which a drop ends, and their trace events. Also scattered pages
+//! that the MMU maps or will map, and the allocator of their addresses.
 
 use super::{
     stale::Stale,
     Kept,
-    Paged,
     Vm,
+    FIRST_PAGE,
+    FREE_PAGES,
     PAGE_BITS, //
 };
-use crate::prelude::*;
-use crate::sys::trace;
-use kernel::list::ListArc;
+use crate::{
+    prelude::*,
+    ranges::Ranges,
+    sys::{
+        pages::{
+            Pages,
+            Sync, //
+        },
+        trace,
+        vma::Mappable, //
+    }, //
+};
+use kernel::dma::DmaAddress;
 
 struct Mapped {
     vm: Arc<Vm>,
@@ -107,5 +119,143 @@ impl LinearMapping {
         Self {
             _mapped: Mapped::new(vm, stale),
         }
+    }
+}
+
+/// Bytes of live objects of one kind.
+#[derive(Clone)]
+pub(crate) struct Counter(Arc<Atomic<usize>>);
+
+impl Counter {
+    /// A counter at 0. `OutOfMemory`.
+    pub(crate) fn new() -> kernel::error::Result<Self> {
+        Ok(Self(Arc::new(
+            Atomic::new(0),
+            kernel::alloc::flags::GFP_KERNEL,
+        )?))
+    }
+
+    /// Counts `bytes` more.
+    pub(crate) fn add(&self, bytes: usize) {
+        self.0.fetch_add(bytes, Relaxed);
+    }
+
+    /// Counts `bytes` less.
+    pub(crate) fn remove(&self, bytes: usize) {
+        self.0.fetch_sub(bytes, Relaxed);
+    }
+
+    /// The counted bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.0.load(Relaxed)
+    }
+}
+
+/// Pages that the MMU maps. While they live, a counter includes their bytes.
+pub(crate) struct Paged {
+    pages: Pages,
+    counter: Option<Counter>,
+}
+
+impl Paged {
+    /// `pages`, whose bytes are in `counter` until they are dropped.
+    pub(crate) fn new(pages: Pages, counter: Option<&Counter>) -> Self {
+        if let Some(counter) = counter {
+            counter.add(pages.size());
+        }
+        Self {
+            pages,
+            counter: counter.cloned(),
+        }
+    }
+
+    /// The pages.
+    pub(crate) fn pages(&self) -> &Pages {
+        &self.pages
+    }
+
+    /// The pages' addresses on the bus.
+    pub(crate) fn dma_addresses(&self) -> &[DmaAddress] {
+        self.pages.dma_addresses()
+    }
+
+    /// Bytes, a multiple of the page size.
+    pub(crate) fn bytes(&self) -> usize {
+        self.pages.size()
+    }
+
+    /// Whether the GPU may write to them.
+    pub(crate) fn is_writeable(&self) -> bool {
+        self.pages.is_writeable()
+    }
+
+    /// The file offset with which its owner maps it: the bus address of the first page. It is
+    /// unique among live objects.
+    pub(crate) fn file_offset(&self) -> u64 {
+        self.dma_addresses()
+            .first()
+            .map_or(0, |&page| sys::widen(page))
+    }
+
+    /// Synchronizes a range for the device or for the CPU: see [`Pages::sync`].
+    pub(crate) fn sync(&self, offset: usize, bytes: usize, direction: Sync) {
+        self.pages.sync(offset, bytes, direction);
+    }
+}
+
+impl Mappable for Paged {
+    type Memory = Pages;
+
+    fn memory(&self) -> &Pages {
+        &self.pages
+    }
+}
+
+impl Drop for Paged {
+    fn drop(&mut self) {
+        if let Some(counter) = &self.counter {
+            counter.remove(self.pages.size());
+        }
+    }
+}
+
+/// Allocates addresses with bit 31 set.
+pub(super) struct HighPages {
+    pub(super) free: Ranges,
+    pub(super) used: usize,
+}
+
+impl HighPages {
+    pub(super) fn new() -> Result<Self> {
+        Ok(Self {
+            free: Ranges::new(FIRST_PAGE, FREE_PAGES)?,
+            used: 0,
+        })
+    }
+
+    /// Allocates `count` pages, returns the first. `OutOfResources`: no free range, or no memory.
+    pub(super) fn take(&mut self, count: usize) -> Result<usize> {
+        let first = self.free.find(count, 1).ok_or(Error::OutOfResources)?;
+        self.take_at(first, count)
+    }
+
+    /// As [`HighPages::take`], from page `wanted` on if that is free.
+    pub(super) fn take_near(&mut self, wanted: Option<usize>, count: usize) -> Result<usize> {
+        match wanted.filter(|&first| self.free.free_at(first) >= count) {
+            Some(first) => self.take_at(first, count),
+            None => self.take(count),
+        }
+    }
+
+    fn take_at(&mut self, first: usize, count: usize) -> Result<usize> {
+        self.free.reserve().map_err(|_| Error::OutOfResources)?;
+        self.free.take(first, count);
+        self.used += count;
+        Ok(first)
+    }
+
+    pub(super) fn give(&mut self, first: usize, count: usize) {
+        self.used -= count;
+        self.free.give(first, count);
     }
 }

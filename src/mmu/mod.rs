@@ -35,7 +35,6 @@
 
 mod flat;
 mod mapping;
-mod paged;
 mod reaper;
 mod space;
 mod stale;
@@ -44,10 +43,8 @@ mod two_level;
 use crate::{
     addr::Range,
     hw::MmuVersion,
-    limits::MAX_CORES,
     prelude::*,
     sys::{
-        self,
         dma::{
             self,
             DmaBuffer, //
@@ -58,7 +55,6 @@ use crate::{
 use flat::Flat;
 use kernel::{
     dma::DmaAddress,
-    list::ListArc,
     new_work,
     sync::lock::{
         mutex::MutexBackend,
@@ -66,7 +62,7 @@ use kernel::{
     },
     workqueue::Work, //
 };
-use paged::HighPages;
+use mapping::HighPages;
 use space::Given;
 use stale::{
     Stale,
@@ -78,25 +74,21 @@ use two_level::{
     TwoLevel, //
 };
 
-pub(crate) use {
-    mapping::{
-        LinearMapping,
-        Mapping, //
-    },
-    paged::{
-        Counter,
-        Paged, //
-    },
-    reaper::Tlb,
-    space::{
-        AddressSpace,
-        Extent,
-        GpuView,
-        Space,
-        SpaceId, //
-    },
-    stale::NO_TRANSLATIONS, //
+pub(crate) use mapping::{
+    Counter,
+    LinearMapping,
+    Mapping,
+    Paged, //
 };
+pub(crate) use reaper::Tlb;
+pub(crate) use space::{
+    AddressSpace,
+    Extent,
+    GpuView,
+    Space,
+    SpaceId, //
+};
+pub(crate) use stale::NO_TRANSLATIONS;
 
 /// Pages whose addresses have bit 31 set: 2 GiB.
 const PAGES: usize = 1 << 19;
@@ -275,7 +267,7 @@ impl Vm {
         versions: &[MmuVersion],
         base: u32,
         is_shared: bool,
-    ) -> Result<Arc<Self>, kernel::error::Error> {
+    ) -> Result<Arc<Self>, Errno> {
         let has_spaces = versions.contains(&MmuVersion::V2) && !is_shared;
         let mut tables = Tables {
             flat: None,
@@ -356,11 +348,7 @@ impl Vm {
 
     /// Permanently maps `bytes` of clients' memory at `address`, which has bit 31 clear, for
     /// reading and writing. `ENOMEM`: no memory for the tables.
-    pub(crate) fn map_permanently(
-        &self,
-        address: u32,
-        bytes: usize,
-    ) -> Result<(), kernel::error::Error> {
+    pub(crate) fn map_permanently(&self, address: u32, bytes: usize) -> Result<(), Errno> {
         let Some(tables) = &self.tables.two_level else {
             // With version 1 the GPU reaches them anyway.
             return Ok(());
@@ -491,7 +479,7 @@ impl Vm {
         version: MmuVersion,
         space: Option<&AddressSpace>,
         copy: &mut [u8],
-    ) -> Result<(), kernel::error::Error> {
+    ) -> Result<(), Errno> {
         match version {
             MmuVersion::V1 => self.tables.flat.as_ref().map_or(Ok(()), |it| it.copy(copy)),
             MmuVersion::V2 => self.two_level_of(space).map_or(Ok(()), |it| it.copy(copy)),

@@ -19,7 +19,6 @@ use super::{
 };
 use crate::{
     prelude::*,
-    sys,
     wait::{
         self,
         Left, //
@@ -27,7 +26,6 @@ use crate::{
 };
 use kernel::{
     impl_has_work,
-    list::ListArc,
     workqueue::WorkItem, //
 };
 
@@ -56,11 +54,7 @@ impl WorkItem for Vm {
 
 impl Vm {
     /// Adds core `core`, whose TLB is `tlb`. `ENOMEM`.
-    pub(crate) fn attach(
-        &self,
-        core: usize,
-        tlb: Arc<dyn Tlb>,
-    ) -> Result<(), kernel::error::Error> {
+    pub(crate) fn attach(&self, core: usize, tlb: Arc<dyn Tlb>) -> Result<(), Errno> {
         Ok(self.tlbs.lock().push((core, tlb), GFP_KERNEL)?)
     }
 

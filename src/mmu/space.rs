@@ -12,9 +12,9 @@
 use super::{
     mapping::{
         address,
-        bytes, //
+        bytes,
+        HighPages, //
     },
-    paged::HighPages,
     pages,
     stale::Stale,
     two_level::{
@@ -31,17 +31,11 @@ use super::{
     FIRST_PAGE,
     PAGE_BITS, //
 };
-use crate::prelude::*;
-use crate::sys::{
-    self,
-    trace,
-    GFP_CLIENT, //
-};
-use kernel::{
-    list::ListArc,
-    rbtree::{
-        RBTree,
-        RBTreeNodeReservation, //
+use crate::{
+    prelude::*,
+    sys::{
+        trace,
+        GFP_CLIENT, //
     }, //
 };
 
@@ -203,7 +197,7 @@ impl AddressSpace {
         first: usize,
         count: usize,
         access: Access,
-    ) -> Result<(), kernel::error::Error> {
+    ) -> Result<(), Errno> {
         let _places = self.places.lock();
         self.tables.begin_linear(first, count, access)
     }
@@ -411,7 +405,7 @@ impl Vm {
     }
 
     /// A copy of the list of pages that all tables map. Error: `ENOMEM`.
-    fn held(&self) -> Result<KVec<Held>, kernel::error::Error> {
+    fn held(&self) -> Result<KVec<Held>, Errno> {
         let count = self.state.lock().held.len();
         let mut held = KVec::with_capacity(count, GFP_CLIENT)?;
         // The caller adds the pages that are mapped after this copy.
@@ -430,7 +424,7 @@ impl Vm {
 
     /// Tables for a new process. `None`: processes have none. `ENOMEM`. `ENOSPC`: no entry of the
     /// page table array is free, or only [`RESERVED`] ones and the caller is not an administrator.
-    pub(crate) fn new_space(self: &Arc<Self>) -> Result<Option<Space>, kernel::error::Error> {
+    pub(crate) fn new_space(self: &Arc<Self>) -> Result<Option<Space>, Errno> {
         let Some(common) = self.tables.two_level.as_ref().filter(|_| self.has_spaces()) else {
             return Ok(None);
         };

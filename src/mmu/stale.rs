@@ -11,7 +11,6 @@ use kernel::list::{
     impl_list_arc_safe,
     impl_list_item,
     List,
-    ListArc,
     ListLinks, //
 };
 

@@ -15,9 +15,9 @@ use crate::{
     addr::Range,
     sys::{
         self,
-        params::RawParameters,
+        platform::RawParameters,
         prelude::*,
-        region::Region, //
+        tree::Region, //
     }, //
 };
 use kernel::io::PhysAddr;

@@ -30,18 +30,12 @@ use crate::{
         Left, //
     }, //
 };
-use kernel::{
-    sync::{
-        lock::{
-            spinlock::SpinLockBackend,
-            Guard, //
-        },
-        CondVarTimeoutResult, //
+use kernel::sync::{
+    lock::{
+        spinlock::SpinLockBackend,
+        Guard, //
     },
-    time::{
-        msecs_to_jiffies,
-        Jiffies, //
-    }, //
+    CondVarTimeoutResult, //
 };
 
 /// A job with more actions than this is charged for their time, because the next job must not pay.

@@ -22,7 +22,6 @@ use super::job::{
     Culprit,
     Payload, //
 };
-use crate::sys::prelude::*;
 use crate::{
     hw::{
         Hardware,
@@ -37,7 +36,8 @@ use crate::{
         coredump::{
             self,
             Stand, //
-        }, //
+        },
+        prelude::*, //
     }, //
 };
 use kernel::{
@@ -45,7 +45,6 @@ use kernel::{
         GFP_NOWAIT,
         __GFP_NOWARN, //
     },
-    time::msecs_to_jiffies,
     workqueue::{
         RawWorkItem,
         Work, //

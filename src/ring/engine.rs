@@ -40,7 +40,6 @@ use super::{
         State, //
     }, //
 };
-use crate::sys::prelude::*;
 use crate::{
     hw::{
         Hardware,
@@ -49,11 +48,11 @@ use crate::{
     sys::{
         clock::Stamp,
         dma::DmaBuffer,
+        prelude::*,
         unload::InUse, //
     }, //
 };
 use kernel::{
-    list::ListArc,
     new_delayed_work,
     new_work,
     workqueue::{

@@ -33,7 +33,6 @@ use super::{
     USABLE_BYTES,
     WAIT_LINK_BYTES, //
 };
-use crate::sys::prelude::*;
 use crate::{
     context::scrub::{
         Lists,
@@ -46,17 +45,19 @@ use crate::{
     },
     mmu::NO_TRANSLATIONS,
     stream::{
-        tiler,
+        resolve,
         words::{
             self,
             PageTables,
             Pipe, //
         }, //
     },
-    sys,
+    sys::{
+        self,
+        prelude::*, //
+    },
     wait, //
 };
-use kernel::time::delay::fsleep;
 
 /// The most checks for a front end that has stopped at an END, and the pause after each, in
 /// microseconds.
@@ -464,7 +465,7 @@ impl<P: Payload> Ring<P> {
                 words.put(&words::select_pipe(&self.front.caches, part.pipe()))?;
                 words.put(lists.words(part))?;
                 if part.pipe() == Pipe::Pipe3d {
-                    words.put(&tiler::OFF)?;
+                    words.put(&resolve::OFF)?;
                 }
             }
         }

@@ -34,7 +34,6 @@ use crate::{
     },
     prelude::*,
     sys::{
-        self,
         unload::InUse,
         work::Delayed, //
     },
@@ -42,10 +41,6 @@ use crate::{
 };
 use kernel::{
     impl_has_delayed_work,
-    time::{
-        msecs_to_jiffies,
-        Jiffies, //
-    },
     workqueue::WorkItem, //
 };
 

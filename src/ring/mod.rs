@@ -60,7 +60,6 @@ mod after_reset;
 mod complete;
 mod dump;
 mod engine;
-mod etdump;
 mod frame;
 mod front;
 mod hang;
@@ -80,7 +79,6 @@ mod trace;
 mod turns;
 mod watch;
 
-use crate::sys::prelude::*;
 use crate::{
     context::scrub::{
         self,
@@ -100,7 +98,7 @@ use crate::{
     },
     params::Choice,
     stream::{
-        tiler,
+        resolve,
         words::{
             self,
             Caches,
@@ -111,7 +109,8 @@ use crate::{
     },
     sys::{
         self,
-        dma::DmaBuffer, //
+        dma::DmaBuffer,
+        prelude::*, //
     },
     wait, //
 };
@@ -196,7 +195,7 @@ const START_BYTES: usize = (4
     * (words::USE_TABLES_WORDS
         + (PIPES + 1) * words::SELECT_PIPE_WORDS
         + scrub::MAX_ADDRESS_WORDS
-        + tiler::OFF.len()
+        + resolve::OFF.len()
         + words::LINK_WORDS)
     + WAIT_LINK_BYTES)
     .next_multiple_of(64);

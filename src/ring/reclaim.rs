@@ -15,10 +15,8 @@ mod revoker;
 
 use crate::{
     context::Context,
-    limits::MAX_CORES,
     mmu::GpuView,
     prelude::*,
-    sys,
     wait::{
         self,
         Left, //
@@ -30,7 +28,6 @@ use kernel::{
         impl_list_arc_safe,
         impl_list_item,
         List,
-        ListArc,
         ListLinks, //
     },
     new_work,
@@ -207,7 +204,7 @@ impl WorkItem for Reclaimer {
 
 impl Reclaimer {
     /// The reclaimer of a device without cores.
-    pub(crate) fn new() -> Result<Arc<Self>, kernel::error::Error> {
+    pub(crate) fn new() -> Result<Arc<Self>, Errno> {
         let contexts = KVec::with_capacity(CONTEXTS, GFP_KERNEL)?;
         Arc::pin_init(
             pin_init!(Self {

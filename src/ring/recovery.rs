@@ -65,16 +65,17 @@ use super::{
     job::Payload,
     Losses, //
 };
-use crate::sys::prelude::*;
 use crate::{
     modes::{
         self,
         Mode, //
     },
-    sys,
+    sys::{
+        self,
+        prelude::*, //
+    },
     wait, //
 };
-use kernel::time::msecs_to_jiffies;
 
 /// How long a thread may take to fill its place, in milliseconds. It usually takes microseconds,
 /// but a virtual CPU may be preempted.

@@ -35,8 +35,7 @@ use crate::{
     stream::words::{
         self,
         Pipes, //
-    },
-    sys, //
+    }, //
 };
 
 /// A place in the ring for one job, and the exclusive right to write to the ring. Other submitters
@@ -305,14 +304,9 @@ impl<P: Payload> Ring<P> {
 
     /// Writes a job's words, and links to them.
     #[inline(always)]
-    fn write(
-        &self,
-        place: Place,
-        frame: &Frame,
-        stream: Option<&Stream<'_>>,
-    ) -> Result<(), kernel::error::Error> {
+    fn write(&self, place: Place, frame: &Frame, stream: Option<&Stream<'_>>) -> Result<(), Errno> {
         let mut at = place.at;
-        let emit = |words: &[u32]| -> Result<(), kernel::error::Error> {
+        let emit = |words: &[u32]| -> Result<(), Errno> {
             self.memory.write_words(at, words)?;
             at += core::mem::size_of_val(words);
             Ok(())
@@ -324,7 +318,7 @@ impl<P: Payload> Ring<P> {
 
     /// Writes a job's event at offset `at`, and the idle loop at its end.
     #[inline(always)]
-    fn write_end(&self, place: Place, at: usize) -> Result<(), kernel::error::Error> {
+    fn write_end(&self, place: Place, at: usize) -> Result<(), Errno> {
         let event = words::event(place.event.into());
         self.memory
             .write_words(at, &event[..words::event_len(self.front.event_padding)])?;
@@ -334,7 +328,7 @@ impl<P: Payload> Ring<P> {
 
     /// Links to a job whose words are written.
     #[inline(always)]
-    fn start_at(&self, place: Place) -> Result<(), kernel::error::Error> {
+    fn start_at(&self, place: Place) -> Result<(), Errno> {
         let (at, bytes) = if modes::is_on_in_path(Mode::Hangs) && place.is_spoiled {
             (TRAP, WAIT_LINK_BYTES)
         } else {

@@ -34,18 +34,12 @@
 mod share;
 
 use super::Payload;
-use crate::sys::prelude::*;
 use crate::{
     limits::MAX_RECORDS,
-    sys, //
-};
-use kernel::{
-    rbtree::{
-        RBTree,
-        RBTreeNodeReservation, //
-    },
-    task::Task,
-    time::msecs_to_jiffies, //
+    sys::{
+        self,
+        prelude::*, //
+    }, //
 };
 use share::Load;
 

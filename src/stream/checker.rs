@@ -10,8 +10,8 @@
 //!
 //! To the engines 0 is an address like any other, and with MMU version 1 it leads to real memory.
 //! So the checker replaces 0 by the address of scratch memory
-//! ([`Scratch`](super::lookup::Scratch)). It also replaces a refused address of a sampler that is
-//! off ([`unused`]). But it refuses a draw to a target that the stream itself has loaded with 0:
+//! ([`Scratch`](super::addresses::Scratch)). It also replaces a refused address of a sampler that is
+//! off ([`lint`]). But it refuses a draw to a target that the stream itself has loaded with 0:
 //! such a draw would do nothing, and the client would not learn why.
 //!
 //! An address gives only the first byte. Other states determine how far an engine goes from there.
@@ -25,26 +25,26 @@ mod bounded_draws;
 mod fault;
 
 use super::{
+    addresses::{
+        Addresses,
+        Lookup, //
+    },
     bounds::{
         self,
         Load,
         Loads,
         Target, //
     },
-    decode::FIXP,
+    lint,
     loaded::Loaded,
-    lookup::{
-        Addresses,
-        Lookup, //
-    },
+    resolve,
     states::{
         self,
         is_kernel_state,
         Sets,
         States, //
     },
-    tiler,
-    unused,
+    table::FIXP,
     words::{
         state,
         Opcode,
@@ -97,7 +97,7 @@ impl Tokens {
 /// One pass over a stream.
 struct Checker<'a> {
     words: &'a [Cell<u32>],
-    /// See [`unused::first_used`].
+    /// See [`lint::first_used`].
     first_used: Option<u32>,
     /// Replaces addresses that are not the process's, instead of refusing the stream.
     forgives: bool,
@@ -132,7 +132,7 @@ const TARGETS: [u32; 4] = [
     state::DE_DEST_ADDRESS,
     state::RS_DEST_ADDR,
     state::RS_PIPE_DEST_ADDR,
-    tiler::TARGET_STATE,
+    resolve::TARGET_STATE,
 ];
 
 /// The bit of state `address` in [`Checker::null_targets`]. 0: it is not in [`TARGETS`].
@@ -345,7 +345,7 @@ impl Checker<'_> {
                 // Mesa loads those of the pipes. Which one counts if they differ is not known.
                 let target = self.target.as_ref();
                 if target.is_some_and(|target| target.tiler_left_on().is_some()) {
-                    self.draws_to(tiler::TARGET_STATE)?;
+                    self.draws_to(resolve::TARGET_STATE)?;
                 } else if address == state::RS_KICKER && !self.resolves_somewhere {
                     self.draws_to(self.states.resolve_target)?;
                 }
@@ -375,13 +375,13 @@ impl Checker<'_> {
     #[cold]
     #[inline(never)]
     fn is_unused(&mut self, address: u32, word: &Cell<u32>) -> bool {
-        if !unused::is_sampler(address) {
+        if !lint::is_sampler(address) {
             return false;
         }
         let (words, lookup) = (self.words, &mut self.lookup);
         // Computed once for all samplers.
         let first_used = self.first_used.get_or_insert_with(|| {
-            unused::first_used(words, |state, value| lookup.resolve(state, value).is_none())
+            lint::first_used(words, |state, value| lookup.resolve(state, value).is_none())
         });
         let place = (core::ptr::from_ref(word).addr() - words.as_ptr().addr()) / size_of::<u32>();
         // CAST: 32 bits into at least 32.

@@ -3,9 +3,13 @@
 //! The table of states: which there are, which cores have them, which hold GPU addresses, and their
 //! names.
 //!
-//! Plain data, without imports: `galcore-info` uses it for the names. Source: the register database
+//! No imports: `galcore-info` uses the file, too. Source: the register database
 //! (rnndb); sources.md, contexts, command stream. Hardware ignores loads of states that a core
 //! lacks, so the rows of a block are no finer than needed.
+//!
+//! Also where commands end, which states they load, and the states of vector graphics. The register
+//! database lists these states with their reset values only (`state_vg.xml`), so the names say what
+//! they are for. Source: sources.md, vector graphics.
 
 /// What a core must have for a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -289,4 +293,130 @@ pub(crate) fn name(address: u32) -> Option<&'static str> {
     let holds = |row: &&Row| byte.checked_sub(row.0).is_some_and(|at| at >> 2 < row.1);
     let tables: [&[Row]; 5] = [&ADDRESSES, &COMMON, &OTHERS, &KERNELS, &NEWER];
     tables.into_iter().flatten().find(holds).map(|row| row.3)
+}
+
+/// Bits 31:27 of a command's first word.
+pub(crate) mod opcode {
+    /// `LOAD_STATE`.
+    pub(crate) const LOAD_STATE: u32 = 1;
+    /// `DRAW_2D`.
+    pub(crate) const DRAW_2D: u32 = 4;
+    /// `DRAW_PRIMITIVES`.
+    pub(crate) const DRAW_PRIMITIVES: u32 = 5;
+    /// `DRAW_INDEXED`.
+    pub(crate) const DRAW_INDEXED: u32 = 6;
+    /// `DRAW_INSTANCED`.
+    pub(crate) const DRAW_INSTANCED: u32 = 12;
+}
+
+/// Bit of a `LOAD_STATE` header: values are 16.16 numbers, to be converted to floating point.
+pub(crate) const FIXP: u32 = 1 << 26;
+
+/// The states that whole commands load, in order, with what they are loaded with, and whether that
+/// is converted.
+pub(crate) fn loads(words: &[u32]) -> impl Iterator<Item = (u32, u32, bool)> + '_ {
+    let mut rest = words;
+    let commands = core::iter::from_fn(move || {
+        let command = rest;
+        // CAST: 32 bits into at least 32.
+        rest = rest.get(length(*rest.first()?) as usize..).unwrap_or(&[]);
+        Some(command)
+    });
+    let is_load =
+        |command: &&[u32]| matches!(command, [first, ..] if first >> 27 == opcode::LOAD_STATE);
+    commands.filter(is_load).flat_map(|command| {
+        let header = command[0];
+        // CAST: at most 1024.
+        let values = command[1..].iter().take(load_count(header) as usize);
+        let states = (header & 0xFFFF..).zip(values);
+        states.map(move |(state, &value)| (state, value, header & FIXP != 0))
+    })
+}
+
+/// Values of a `LOAD_STATE`.
+pub(crate) fn load_count(first: u32) -> u32 {
+    match (first >> 16) & 0x3FF {
+        0 => 1024,
+        count => count,
+    }
+}
+
+/// Rectangles of a `DRAW_2D`.
+pub(crate) fn rectangles(first: u32) -> u32 {
+    match (first >> 8) & 0xFF {
+        0 => 256,
+        count => count,
+    }
+}
+
+/// Words of the command that begins with `first`; of one that is not known 2, as all begin on 8
+/// bytes.
+pub(crate) fn length(first: u32) -> u32 {
+    match first >> 27 {
+        opcode::LOAD_STATE => (1 + load_count(first)).next_multiple_of(2),
+        opcode::DRAW_2D => 2 + 2 * rectangles(first) + ((first >> 16) & 0x7FF).next_multiple_of(2),
+        opcode::DRAW_INDEXED => 6,
+        opcode::DRAW_PRIMITIVES | opcode::DRAW_INSTANCED => 4,
+        _ => 2,
+    }
+}
+
+/// States: the first and the last word address, and what they are for. The first that fits.
+const STATES: [(u32, u32, &str); 49] = [
+    (0xA00, 0xA00, "control"),
+    (0xA01, 0xA01, "window origin"),
+    (0xA02, 0xA02, "colour"),
+    (0xA03, 0xA09, "paint"),
+    (0xA10, 0xA10, "target format"),
+    (0xA11, 0xA11, "target address"),
+    (0xA12, 0xA12, "target stride"),
+    (0xA13, 0xA13, "target size"),
+    (0xA1B, 0xA1B, "flush"),
+    (0xA18, 0xA22, "image matrix"),
+    (0xA24, 0xA24, "image 1 format"),
+    (0xA25, 0xA25, "image 0 format"),
+    (0xA26, 0xA26, "image 1 background"),
+    (0xA27, 0xA27, "image 0 background"),
+    (0xA28, 0xA28, "image 1 address"),
+    (0xA29, 0xA29, "image 0 address"),
+    (0xA2A, 0xA2A, "image 1 stride"),
+    (0xA2B, 0xA2B, "image 0 stride"),
+    (0xA2C, 0xA2C, "image 1 origin"),
+    (0xA2D, 0xA2D, "image 0 origin"),
+    (0xA2E, 0xA2E, "image 1 size"),
+    (0xA2F, 0xA2F, "image 0 size"),
+    (0xA30, 0xA30, "tessellation buffer, read"),
+    (0xA31, 0xA31, "tessellation level 1, read"),
+    (0xA32, 0xA32, "tessellation level 2, read"),
+    (0xA33, 0xA33, "tessellation stride, read"),
+    (0xA34, 0xA34, "tessellator"),
+    (0xA35, 0xA35, "tessellation buffer, written"),
+    (0xA36, 0xA36, "tessellation level 1, written"),
+    (0xA37, 0xA37, "tessellation level 2, written"),
+    (0xA38, 0xA38, "tessellation stride, written"),
+    (0xA39, 0xA39, "tessellation origin"),
+    (0xA3A, 0xA3A, "tessellation size"),
+    (0xA3B, 0xA3B, "path scale"),
+    (0xA3C, 0xA3C, "path bias"),
+    (0xA3D, 0xA3D, "tessellation level 2 size"),
+    (0xA40, 0xA45, "path matrix"),
+    (0xA50, 0xA50, "image 1 plane 1 address"),
+    (0xA51, 0xA51, "image 0 plane 1 address"),
+    (0xA52, 0xA52, "image 1 plane 2 address"),
+    (0xA53, 0xA53, "image 0 plane 2 address"),
+    (0xA5C, 0xA5C, "target plane 1 address"),
+    (0xA5D, 0xA5D, "target plane 2 address"),
+    (0xA90, 0xA97, "colour key"),
+    (0xE01, 0xE01, "event"),
+    (0xE02, 0xE02, "semaphore"),
+    (0xE04, 0xE04, "MMU flush"),
+    (0xF00, 0xF00, "stall"),
+    (0xA00, 0xAFF, "vector graphics"),
+];
+
+/// The name of state `address` (a word address).
+pub(crate) fn vector_name(address: u32) -> Option<&'static str> {
+    let mut states = STATES.iter();
+    let found = states.find(|&&(first, last, _)| (first..=last).contains(&address));
+    found.map(|&(_, _, name)| name)
 }

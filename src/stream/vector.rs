@@ -18,7 +18,7 @@
 
 mod surfaces;
 
-use super::vector_names;
+use super::table;
 use crate::sys::prelude::*;
 use surfaces::{
     check_drawing,
@@ -254,7 +254,7 @@ impl fmt::Display for Fault {
             Fault::Primitive => return f.write_str("it draws what is not known to be drawn"),
             Fault::Rectangle => return f.write_str("a rectangle outside of the target"),
         };
-        let name = vector_names::name(state).unwrap_or("no name");
+        let name = table::vector_name(state).unwrap_or("no name");
         write!(f, "state {state:#x} ({name}): {what}")
     }
 }

@@ -7,8 +7,10 @@
 use super::{
     prelude::*,
     unload::InUse,
-    views::Views,
-    vma::NewArea, //
+    vma::{
+        NewArea,
+        Views, //
+    }, //
 };
 use kernel::{
     bindings,

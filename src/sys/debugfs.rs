@@ -14,10 +14,7 @@ use kernel::{
     bindings,
     seq_file::SeqFile,
     seq_print,
-    uaccess::{
-        UserSlice,
-        UserSliceReader, //
-    }, //
+    uaccess::UserSliceReader, //
 };
 
 /// Prints a file.

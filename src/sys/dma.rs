@@ -6,15 +6,15 @@
 //! process.
 
 use super::{
-    physical::Part,
+    mmio::Part,
     platform::OwnDevice,
     prelude::*,
     raw_device,
-    region::{
+    shim,
+    tree::{
         Assigned,
         Region, //
     },
-    shim,
     vma::{
         Memory,
         NewArea, //

@@ -24,11 +24,7 @@ use kernel::{
     device,
     dma::DmaAddress,
     fs::file::flags,
-    new_mutex,
-    rbtree::{
-        RBTree,
-        RBTreeNodeReservation, //
-    }, //
+    new_mutex, //
 };
 
 /// A dma-buf.

@@ -11,7 +11,7 @@ use super::{
         Access,
         DmaBuf, //
     },
-    fence::{
+    file::{
         self,
         SharedFence, //
     },
@@ -19,8 +19,10 @@ use super::{
     raw_device,
     shim,
     unload::InUse,
-    views::Views,
-    vma::NewArea, //
+    vma::{
+        NewArea,
+        Views, //
+    }, //
 };
 use kernel::{
     bindings,
@@ -206,7 +208,7 @@ impl Shared {
         except: Option<usize>,
         outlasts: bool,
     ) -> Result {
-        let except = fence::number_of(except);
+        let except = file::number_of(except);
         // SAFETY: By the type invariant the dma-buf is live during the call.
         to_result(unsafe {
             shim::gal_wait_for_others(self.0.as_ptr(), writes, milliseconds, except, outlasts)

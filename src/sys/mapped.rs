@@ -9,16 +9,12 @@
 //! Entries are allocated before the registry's lock is taken ([`Reservation`]): at the limit of its
 //! memory cgroup, a process reclaims memory there, and must not delay others.
 
-use super::prelude::*;
-use super::GFP_CLIENT;
-use core::ops::Range;
-use kernel::{
-    dma::DmaAddress,
-    rbtree::{
-        RBTree,
-        RBTreeNodeReservation, //
-    }, //
+use super::{
+    prelude::*,
+    GFP_CLIENT, //
 };
+use core::ops::Range;
+use kernel::dma::DmaAddress;
 
 /// A pinned page: its DMA address and its number of pins.
 struct Pinned {

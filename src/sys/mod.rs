@@ -4,7 +4,7 @@
 //!
 //! It owns raw kernel objects (mappings, DMA memory, device numbers, procfs entries). Each has a
 //! type whose `Drop` undoes exactly what its constructor did. The safe functions are sound for any
-//! safe caller. Types carry the preconditions of a call (`vma::NewArea`, `physical::Part`,
+//! safe caller. Types carry the preconditions of a call (`vma::NewArea`, `mmio::Part`,
 //! `dma::Device`, `unload::InUse`), and C holds a reference of each object whose memory it uses.
 //! Apart from the names in `trace`, the room is independent of GPUs. It only imports `wait`. Its
 //! locks protect the registries of shared pages and dma-bufs; in C, the lists of stand-ins and
@@ -15,47 +15,34 @@
 //!
 //! No type can prove that a range of physical addresses is registers, or memory without another
 //! user. The machine's owner declares such ranges in the device tree or by parameters. This room
-//! refuses all others (`physical::Source`, `platform::OwnDevice`, `mmio::Registers`).
+//! refuses all others (`mmio::Source`, `platform::OwnDevice`, `mmio::Registers`).
 
 pub(crate) mod attribute;
 pub(crate) mod barrier;
 pub(crate) mod chrdev;
-pub(crate) mod clk;
 pub(crate) mod clock;
-pub(crate) mod component;
 pub(crate) mod coredump;
 pub(crate) mod debugfs;
 pub(crate) mod decimal;
 pub(crate) mod dma;
 pub(crate) mod dma_buf;
 pub(crate) mod drm;
-pub(crate) mod export;
-pub(crate) mod fence;
 pub(crate) mod file;
 pub(crate) mod framebuffer;
-pub(crate) mod holder;
-pub(crate) mod irq;
-mod locked;
 mod mapped;
 pub(crate) mod mmio;
 pub(crate) mod pages;
-pub(crate) mod params;
-pub(crate) mod physical;
 pub(crate) mod pinned;
 pub(crate) mod platform;
 pub(crate) mod power;
 pub(crate) mod prelude;
 pub(crate) mod procfs;
-pub(crate) mod region;
-pub(crate) mod reset;
 pub(crate) mod slot;
 pub(crate) mod trace;
 pub(crate) mod tree;
 pub(crate) mod unload;
 pub(crate) mod user;
-pub(crate) mod views;
 pub(crate) mod vma;
-pub(crate) mod window;
 pub(crate) mod work;
 
 /// Bindings of `shim.h`.
@@ -82,8 +69,7 @@ use kernel::{
     alloc::Flags,
     bindings,
     device,
-    mm::Mm,
-    task::Task, //
+    mm::Mm, //
 };
 
 /// For memory that clients request. It is charged to the caller's memory cgroup. If memory is

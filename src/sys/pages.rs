@@ -5,11 +5,11 @@
 use super::{
     dma,
     dma_buf::Import,
-    locked::{
+    pinned::{
         Folio,
-        Locked, //
+        Locked,
+        PinnedPages, //
     },
-    pinned::PinnedPages,
     prelude::*,
     raw_device,
     shim,

@@ -1,10 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Maps the pinned pages of processes for the device.
+//! Maps the pinned pages of processes for the device, and accounts for them by RLIMIT_MEMLOCK.
+//!
+//! The limit is that of the process. As with io_uring, it applies to the sum over all pins of the
+//! user, because pins can outlive their process through a file that others have open. Each memory
+//! map shows its own pins as `VmPin`.
+//!
+//! A pinned page of a large folio (a huge page) keeps the whole folio, even if the process has
+//! unmapped the rest. So all pages of a folio count, once for each process that has pinned any of
+//! them. Pins of a folio count instead if there are more of them than pages, because each takes
+//! room in the GPU's address space.
+//!
+//! Lock: `galcore locked pages`, a leaf. Memory for entries is allocated before the lock is taken.
 
 use super::{
     dma,
-    locked::Accounts,
     mapped::{
         Mapped,
         Reservation,
@@ -12,12 +22,14 @@ use super::{
     },
     prelude::*,
     raw_device,
-    shim, //
+    shim,
+    GFP_CLIENT, //
 };
 use core::ops::Range;
 use kernel::{
     bindings,
     dma::DmaAddress,
+    mm::Mm,
     new_mutex, //
 };
 
@@ -107,5 +119,323 @@ impl PinnedPages {
     /// Undoes [`PinnedPages::import`] after the ranges were unmapped.
     pub(super) fn forget(&self, ranges: &[Range<u64>]) {
         self.registry.lock().forget(ranges);
+    }
+}
+
+/// A large folio with a pinned page.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Folio {
+    /// Its physical address.
+    pub(super) start: u64,
+    /// Number of pages, more than one.
+    pub(super) pages: usize,
+}
+
+/// A folio's physical address, the address of the memory map, and, if there is a limit, the user.
+type Key = (u64, usize, Option<u32>);
+
+/// The account of a folio.
+struct Whole {
+    /// Number of pins of its pages, not 0.
+    pins: usize,
+    /// Number of pages.
+    pages: usize,
+}
+
+impl Whole {
+    /// How many pages count: all of the folio, or the number of pins if that is larger.
+    fn count(&self) -> usize {
+        match self.pins {
+            0 => 0,
+            pins => pins.max(self.pages),
+        }
+    }
+}
+
+struct Sums {
+    /// Pages by user. No entry is 0.
+    users: RBTree<u32, usize>,
+    /// Large folios, whose pages are included in `users`.
+    folios: RBTree<Key, Whole>,
+}
+
+impl Sums {
+    fn new() -> Self {
+        Self {
+            users: RBTree::new(),
+            folios: RBTree::new(),
+        }
+    }
+
+    /// Adds `count` pages, at least one, to the sum of `user`. `ENOMEM`: the sum exceeds `limit`.
+    fn add(
+        &mut self,
+        room: RBTreeNodeReservation<u32, usize>,
+        user: u32,
+        count: usize,
+        limit: usize,
+    ) -> Result {
+        let before = self.users.get_mut(&user);
+        let sum = before.as_ref().map_or(0, |sum| **sum);
+        let sum = sum.checked_add(count).filter(|&sum| sum <= limit);
+        let sum = sum.ok_or(ENOMEM)?;
+        match before {
+            Some(before) => *before = sum,
+            None => {
+                self.users.insert(room.into_node(user, sum));
+            }
+        }
+        Ok(())
+    }
+
+    /// Subtracts `count` pages from the sum of `user`.
+    fn remove(&mut self, user: u32, count: usize) {
+        let Some(sum) = self.users.get_mut(&user) else {
+            return;
+        };
+        *sum = sum.saturating_sub(count);
+        if *sum == 0 {
+            self.users.remove(&user);
+        }
+    }
+
+    /// Adds `pins` pins to a folio of `pages` pages. Returns by how many pages [`Whole::count`]
+    /// grows. `ENOMEM`: the sum exceeds `limit`.
+    fn join(
+        &mut self,
+        (room, sum): (
+            RBTreeNodeReservation<Key, Whole>,
+            RBTreeNodeReservation<u32, usize>,
+        ),
+        key: Key,
+        pages: usize,
+        pins: usize,
+        limit: usize,
+    ) -> Result<usize> {
+        let before = self.folios.get(&key);
+        let (pins_before, count) = before.map_or((0, 0), |whole| (whole.pins, whole.count()));
+        let pins = pins_before.checked_add(pins).ok_or(ENOMEM)?;
+        let whole = Whole { pins, pages };
+        let added = whole.count().saturating_sub(count);
+        if let (Some(user), 1..) = (key.2, added) {
+            self.add(sum, user, added, limit)?;
+        }
+        match self.folios.get_mut(&key) {
+            Some(before) => before.pins = pins,
+            None => {
+                self.folios.insert(room.into_node(key, whole));
+            }
+        }
+        Ok(added)
+    }
+
+    /// Removes `pins` pins of a folio. Returns the number of pages for [`Sums::remove`].
+    fn leave(&mut self, key: &Key, pins: usize) -> usize {
+        let Some(whole) = self.folios.get_mut(key) else {
+            return 0;
+        };
+        let before = whole.count();
+        whole.pins = whole.pins.saturating_sub(pins);
+        let left = whole.count();
+        if left == 0 {
+            self.folios.remove(key);
+        }
+        before.saturating_sub(left)
+    }
+}
+
+/// The pins of all users for one device.
+#[pin_data]
+pub(super) struct Accounts {
+    #[pin]
+    sums: Mutex<Sums>,
+}
+
+impl Accounts {
+    /// Accounts without pages.
+    pub(super) fn new() -> Result<Arc<Self>> {
+        Arc::pin_init(
+            pin_init!(Self {
+                sums <- new_mutex!(Sums::new(), "galcore locked pages"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+}
+
+/// Pages that count as locked.
+///
+/// # Invariants
+///
+/// `mm` and, if there is a user, `accounts` count these `count` pages, in addition to folios.
+pub(super) struct Locked {
+    mm: ARef<Mm>,
+    count: usize,
+    accounts: Arc<Accounts>,
+    /// The owner, if there is a limit.
+    user: Option<u32>,
+}
+
+/// The calling process's limit, in pages.
+fn limit() -> usize {
+    // SAFETY: Only reads the calling thread.
+    unsafe { shim::gal_lock_limit() }
+}
+
+impl Locked {
+    /// Prepares to account for `wanted` pages of the calling process. `ESRCH`: the caller is a
+    /// kernel thread. `E2BIG`: `wanted` alone exceeds the limit.
+    pub(super) fn new(accounts: &Arc<Accounts>, wanted: usize) -> Result<Self> {
+        let current = kernel::current!();
+        let mm: &Mm = current.mm().ok_or(ESRCH)?;
+        // SAFETY: Only reads the calling thread.
+        let is_exempt = unsafe { shim::gal_may_lock_all() };
+        // Refuses it here: pins up to the limit would make other requests of the user fail.
+        if !is_exempt && wanted > limit() {
+            return Err(E2BIG);
+        }
+        // INVARIANT: No pages are counted yet.
+        Ok(Self {
+            mm: mm.into(),
+            count: 0,
+            accounts: accounts.clone(),
+            user: (!is_exempt).then(super::user_id),
+        })
+    }
+
+    fn key(&self, folio: Folio) -> Key {
+        // CAST: An address. It is unique, because this holds the memory map.
+        (folio.start, self.mm.as_raw() as usize, self.user)
+    }
+
+    /// Adds `pins` pins. Pins of a `folio` count with it until [`Locked::leave`], others until this
+    /// is dropped. Must be called by the process that created this. `ENOMEM`: no memory, or the
+    /// user's limit is exceeded. Then nothing is added.
+    pub(super) fn add(&mut self, folio: Option<Folio>, pins: usize) -> Result {
+        let sum = RBTreeNodeReservation::new(GFP_CLIENT)?;
+        let limit = limit();
+        let (mut added, mut count) = (pins, self.count);
+        match (folio, self.user) {
+            (Some(folio), _) => {
+                let room = RBTreeNodeReservation::new(GFP_CLIENT)?;
+                let key = self.key(folio);
+                let mut sums = self.accounts.sums.lock();
+                added = sums.join((room, sum), key, folio.pages, pins, limit)?;
+            }
+            (None, user) => {
+                count = count.checked_add(pins).ok_or(ENOMEM)?;
+                if let Some(user) = user {
+                    self.accounts.sums.lock().add(sum, user, pins, limit)?;
+                }
+            }
+        }
+        // INVARIANT: Pins without a folio were also counted in `accounts`.
+        self.count = count;
+        // SAFETY: This holds a reference, so the memory map is live.
+        unsafe { shim::gal_add_pinned(self.mm.as_raw(), added) };
+        Ok(())
+    }
+
+    /// Removes `pins` pins of `folio`, before its pages are released. The pages that
+    /// [`Sums::leave`] returns count until this is dropped, which is after the release.
+    pub(super) fn leave(&mut self, folio: Folio, pins: usize) {
+        let left = self.accounts.sums.lock().leave(&self.key(folio), pins);
+        // INVARIANT: The folio has counted these pages.
+        self.count = self.count.saturating_add(left);
+    }
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant. This holds a reference.
+        unsafe { shim::gal_remove_pinned(self.mm.as_raw(), self.count) };
+        if let Some(user) = self.user {
+            self.accounts.sums.lock().remove(user, self.count);
+        }
+    }
+}
+
+#[kunit_tests(galcore_locked)]
+mod tests {
+    use super::*;
+
+    fn add(sums: &mut Sums, user: u32, count: usize, limit: usize) -> Result {
+        sums.add(RBTreeNodeReservation::new(GFP_KERNEL)?, user, count, limit)
+    }
+
+    /// Adds `pins` pins of a folio of 512 pages.
+    fn join(sums: &mut Sums, key: Key, pins: usize, limit: usize) -> Result<usize> {
+        let reservations = (
+            RBTreeNodeReservation::new(GFP_KERNEL)?,
+            RBTreeNodeReservation::new(GFP_KERNEL)?,
+        );
+        sums.join(reservations, key, 512, pins, limit)
+    }
+
+    #[test]
+    fn a_user_has_one_limit() {
+        let mut sums = Sums::new();
+        assert!(add(&mut sums, 1000, 6, 8).is_ok());
+        assert_eq!(add(&mut sums, 1000, 3, 8), Err(ENOMEM));
+        assert!(add(&mut sums, 1000, 2, 8).is_ok());
+        // Each user has a limit, which can change.
+        assert!(add(&mut sums, 1001, 8, 8).is_ok());
+        assert_eq!(add(&mut sums, 1000, 1, 4), Err(ENOMEM));
+        assert!(add(&mut sums, 1000, 1, 9).is_ok());
+        assert_eq!(add(&mut sums, 1000, usize::MAX, usize::MAX), Err(ENOMEM));
+        sums.remove(1000, 9);
+        sums.remove(1001, 7);
+        assert!(sums.users.get(&1000).is_none());
+        assert_eq!(sums.users.get(&1001), Some(&1));
+    }
+
+    #[test]
+    fn a_folio_counts_whole_and_once() {
+        let mut sums = Sums::new();
+        let (first, second) = ((0, 1, Some(1000)), (1 << 21, 1, Some(1000)));
+        assert_eq!(join(&mut sums, first, 1, 600), Ok(512));
+        assert_eq!(join(&mut sums, first, 80, 600), Ok(0));
+        assert_eq!(sums.users.get(&1000), Some(&512));
+        // Refused pins do not count.
+        assert_eq!(join(&mut sums, second, 1, 600), Err(ENOMEM));
+        assert_eq!(sums.users.get(&1000), Some(&512));
+        // At the limit, further pages of a counted folio add nothing.
+        assert_eq!(join(&mut sums, first, 1, 512), Ok(0));
+        assert_eq!(sums.leave(&first, 1), 0);
+        // All pages of one, and then each of them twice.
+        assert_eq!(join(&mut sums, second, 512, 1024), Ok(512));
+        assert_eq!(sums.leave(&second, 512), 512);
+        sums.remove(1000, 512);
+        assert_eq!(join(&mut sums, second, 1023, 2048), Ok(1023));
+        assert_eq!(join(&mut sums, second, 1, 2048), Ok(1));
+        assert_eq!(join(&mut sums, second, 600, 2048), Err(ENOMEM));
+        assert_eq!(sums.users.get(&1000), Some(&1536));
+        assert_eq!(sums.leave(&second, 1023), 512);
+        assert_eq!(sums.leave(&second, 1), 512);
+        assert_eq!(sums.leave(&second, 1), 0);
+        sums.remove(1000, 512);
+        assert_eq!(sums.users.get(&1000), Some(&1024));
+        sums.remove(1000, 512);
+        assert_eq!(sums.leave(&first, 80), 0);
+        assert_eq!(sums.leave(&first, 1), 512);
+        sums.remove(1000, 512);
+        assert!(sums.users.get(&1000).is_none());
+    }
+
+    #[test]
+    fn each_process_counts_a_folio() {
+        let mut sums = Sums::new();
+        for key in [(0, 1, Some(1000)), (0, 2, Some(1000)), (0, 3, Some(1001))] {
+            assert_eq!(join(&mut sums, key, 1, 1024), Ok(512));
+        }
+        assert_eq!(
+            join(&mut sums, (0, 4, Some(1000)), 1, 1024).err(),
+            Some(ENOMEM)
+        );
+        // Pins without a limit do not count for pins with one.
+        assert_eq!(join(&mut sums, (0, 1, None), 1, 0), Ok(512));
+        assert_eq!(sums.users.get(&1000), Some(&1024));
+        assert_eq!(sums.leave(&(0, 1, None), 1), 512);
+        assert_eq!(sums.leave(&(0, 3, Some(1001)), 1), 512);
     }
 }

@@ -2,10 +2,17 @@
 
 //! The registration of the platform driver. Also platform devices that the driver creates itself,
 //! for boards without a node in the device tree.
+//!
+//! Also stand-ins for cores. A driver such as etnaviv waits until all cores of the device tree have
+//! a component. A stand-in is a component that does nothing.
+//!
+//! The raw module parameters are in the C shim, because parameters of the `module!` macro do not
+//! appear in sysfs. They are read-only after load.
 
 use super::{
-    params,
     prelude::*,
+    raw_device,
+    shim,
     unload::InUse, //
 };
 use core::mem::ManuallyDrop;
@@ -154,7 +161,7 @@ impl OwnDevice {
         size: usize,
         irq: u32,
     ) -> Result<Self> {
-        if !params::name_registers(super::widen(start), size) {
+        if !name_registers(super::widen(start), size) {
             return Err(EINVAL);
         }
         let last = PhysAddr::try_from(size)
@@ -223,4 +230,111 @@ impl Drop for OwnDevice {
         // SAFETY: By the type invariant it is registered. Only this drop unregisters it.
         unsafe { bindings::platform_device_unregister(self.0) }
     }
+}
+
+/// A component for the device-tree node of a core that this driver drives.
+///
+/// While an aggregate has bound it, the module cannot be unloaded. When this is dropped, the
+/// component stays until that aggregate ends.
+///
+/// # Invariants
+///
+/// `raw` came from `gal_new_stand_in`, and stays valid until this is dropped. Remaining components
+/// are only freed after the last [`InUse`].
+pub(crate) struct StandIn {
+    raw: *mut shim::gal_stand_in,
+    _in_use: InUse,
+}
+
+// SAFETY: `raw` is only used to drop it, which any thread may do.
+unsafe impl Send for StandIn {}
+// SAFETY: No method takes `&self`, so a shared reference gives access to nothing.
+unsafe impl Sync for StandIn {}
+
+impl StandIn {
+    /// Adds a component for the core `dev`, if it has a node. If an aggregate waited only for this
+    /// component, it is bound before this returns. Its errors are returned. `EBUSY`: the core
+    /// already has one.
+    pub(crate) fn new(dev: &device::Device<device::Bound>) -> Result<Option<Self>> {
+        let in_use = InUse::new()?;
+        // SAFETY: The device is live. The call only uses its name and its node.
+        let raw = from_err_ptr(unsafe { shim::gal_new_stand_in(raw_device(dev)) })?;
+        if raw.is_null() {
+            return Ok(None);
+        }
+        // INVARIANT: Created or reused just now. In both cases only this value owns it.
+        Ok(Some(Self {
+            raw,
+            _in_use: in_use,
+        }))
+    }
+}
+
+impl Drop for StandIn {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant `raw` is live. Nothing uses it after this drop.
+        unsafe { shim::gal_drop_stand_in(self.raw) }
+    }
+}
+
+/// Frees all remaining components.
+///
+/// # Safety
+///
+/// No [`InUse`] exists, and none can be created.
+pub(super) unsafe fn end_all() {
+    // SAFETY: By the caller there is no `StandIn`.
+    unsafe { shim::gal_end_stand_ins() }
+}
+
+pub(crate) use super::shim::gal_parameters as RawParameters;
+
+/// The parameters as the loader has set them. Do not copy them to a stack: they are large.
+pub(crate) fn all() -> &'static RawParameters {
+    // SAFETY: The loader wrote the parameters before module init. Permission 0444 allows no write
+    // afterwards.
+    unsafe { &*core::ptr::addr_of!(shim::gal_parameters) }
+}
+
+/// Whether the parameters of any core with an interrupt line name the `size` bytes at `start` as
+/// its registers.
+fn name_registers(start: u64, size: usize) -> bool {
+    let raw = all();
+    let single = [
+        (raw.irqLine, (raw.registerMemBase, raw.registerMemSize)),
+        (
+            raw.irqLine2D,
+            (raw.registerMemBase2D, raw.registerMemSize2D),
+        ),
+        (
+            raw.irqLineVG,
+            (raw.registerMemBaseVG, raw.registerMemSizeVG),
+        ),
+    ];
+    let several = raw.registerBases.into_iter().zip(raw.registerSizes);
+    let several = raw.irqs.into_iter().zip(several);
+    let several_2d = raw.register2DBases.into_iter().zip(raw.register2DSizes);
+    let several_2d = raw.irq2Ds.into_iter().zip(several_2d);
+    // Names the trait, because `Init` also has a `chain`.
+    let all = Iterator::chain(single.into_iter(), several);
+    // CAST: at most 64 bits.
+    Iterator::chain(all, several_2d)
+        .any(|(line, (base, bytes))| line > 0 && base != 0 && (base as u64, bytes) == (start, size))
+}
+
+/// Whether `contiguousBase`, if it is set, and `contiguousSize` name all of the `size` bytes at
+/// `start`.
+pub(super) fn name_memory(start: u64, size: usize) -> bool {
+    let raw = all();
+    // CAST: at most 64 bits.
+    let (first, bytes) = (raw.contiguousBase as u64, raw.contiguousSize as u64);
+    first != 0 && lies_in(start, size, first, bytes)
+}
+
+/// Whether the `size` bytes at `start` lie in the `bytes` bytes at `first`.
+pub(super) fn lies_in(start: u64, size: usize, first: u64, bytes: u64) -> bool {
+    // CAST: at most 64 bits.
+    let offset = start.checked_sub(first);
+    let end = offset.and_then(|offset| offset.checked_add(size as u64));
+    end.is_some_and(|end| end <= bytes)
 }

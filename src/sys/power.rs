@@ -19,12 +19,9 @@ use core::ffi::{
     c_uint,
     c_void, //
 };
-use kernel::{
-    device::{
-        Bound,
-        Device, //
-    },
-    time::delay::fsleep, //
+use kernel::device::{
+    Bound,
+    Device, //
 };
 
 /// Number of attempts to cycle a device that others briefly keep on, and the milliseconds after

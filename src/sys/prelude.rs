@@ -12,8 +12,13 @@ pub(crate) use kernel::{
         to_result, //
     },
     fmt,
+    list::ListArc,
     page::PAGE_SIZE,
     prelude::*,
+    rbtree::{
+        RBTree,
+        RBTreeNodeReservation, //
+    },
     sync::{
         aref::ARef,
         atomic::{
@@ -32,5 +37,12 @@ pub(crate) use kernel::{
         Mutex,
         SpinLock, //
     },
-    time::Delta, //
+    task::Task,
+    time::{
+        delay::fsleep,
+        msecs_to_jiffies,
+        Delta,
+        Jiffies, //
+    },
+    uaccess::UserSlice, //
 };

@@ -9,8 +9,7 @@ use super::{
 };
 use kernel::{
     bindings,
-    seq_file::SeqFile,
-    uaccess::UserSlice, //
+    seq_file::SeqFile, //
 };
 
 /// The maximum length of a command, in bytes.

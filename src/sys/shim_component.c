@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The C half of src/sys/component.rs: the operations that the kernel calls on the driver's components.
+ * The C half of src/sys/platform.rs: the operations that the kernel calls on the driver's components.
  *
  * The removal of one component unbinds the whole aggregate, which its clients would not survive. So each
  * component has a device of its own. It stays when its core is unbound, and is deleted after the aggregate.

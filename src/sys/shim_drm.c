@@ -254,7 +254,7 @@ static void gal_file_close(struct drm_device *drm, struct drm_file *file)
 	gal_answers(drm)->close(file->driver_priv);
 }
 
-/* All files of a process share an address space for their mappings: see src/sys/views.rs. */
+/* All files of a process share an address space for their mappings: see src/sys/vma.rs. */
 static int gal_node_open(struct inode *inode, struct file *file)
 {
 	struct drm_file *opened;

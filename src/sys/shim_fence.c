@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The C half of src/sys/fence.rs. Without CONFIG_SYNC_FILE, new fences and waits fail with -ENOTSUPP. */
+/* The C half of src/sys/file.rs. Without CONFIG_SYNC_FILE, new fences and waits fail with -ENOTSUPP. */
 #include <linux/dma-fence.h>
 #include <linux/err.h>
 #include <linux/file.h>

@@ -5,13 +5,12 @@
 //! Buffers consist of words. On ARM, the compiler must assume that a word in an array of bytes is
 //! unaligned, and uses eight instructions to load it.
 
-use super::prelude::*;
-use super::GFP_CLIENT;
-use core::mem::MaybeUninit;
-use kernel::uaccess::{
-    UserPtr,
-    UserSlice, //
+use super::{
+    prelude::*,
+    GFP_CLIENT, //
 };
+use core::mem::MaybeUninit;
+use kernel::uaccess::UserPtr;
 
 /// Size of a word, in bytes.
 const WORD: usize = 4;

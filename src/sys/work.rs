@@ -9,7 +9,7 @@
 //! all clients, and must not wait for a process that keeps the CPUs busy.
 
 use super::{
-    component,
+    platform,
     prelude::*,
     shim,
     unload::{
@@ -26,10 +26,6 @@ use core::{
 };
 use kernel::{
     bindings,
-    time::{
-        delay::fsleep,
-        Jiffies, //
-    },
     workqueue::{
         DelayedWork,
         Queue,
@@ -143,7 +139,7 @@ impl Drop for OwnQueue {
                 // use: there are none, and none can be created. So no fence exists either. The
                 // queues are only dropped here.
                 unsafe {
-                    component::end_all();
+                    platform::end_all();
                     shim::gal_end_fences();
                     core::mem::ManuallyDrop::drop(&mut self.errands);
                     core::mem::ManuallyDrop::drop(&mut self.urgent);

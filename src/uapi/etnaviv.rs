@@ -32,7 +32,6 @@ use crate::{
     memory::Node,
     prelude::*,
     sys::{
-        self,
         drm::{
             Driver,
             Found,
@@ -40,14 +39,13 @@ use crate::{
             Shared,
             WORDS, //
         },
-        fence::Fence,
+        file::Fence,
         user::{
             append_words,
             narrow, //
         }, //
     }, //
 };
-use kernel::error::Error as Errno;
 
 /// SUBMIT: flags; the most bytes of the stream, and the most objects and relocations.
 const NO_IMPLICIT: u32 = 1 << 0;

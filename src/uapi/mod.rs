@@ -6,16 +6,12 @@
 //! malformed call returns ENOTTY, and every status copies the whole interface back: sources.md,
 //! ioctl, has these rules. Lock: `galcore file`, a leaf.
 
-mod argument;
 mod detection;
 mod drm;
 mod etnaviv;
-#[cfg(CONFIG_PROC_FS)]
-mod fdinfo;
 pub(crate) mod nodes;
 mod perfmon;
 mod refusals;
-mod vivante;
 
 use crate::{
     abi::{
@@ -55,18 +51,17 @@ use crate::{
             OpenFile, //
         },
         user::UserWords,
-        views::Views,
-        vma::NewArea, //
+        vma::{
+            NewArea,
+            Views, //
+        }, //
     }, //
 };
-use argument::{
+use detection::{
     word,
     Argument, //
 };
-use kernel::{
-    seq_file::SeqFile,
-    uaccess::UserSlice, //
-};
+use kernel::seq_file::SeqFile;
 
 /// `IOCTL_GCHAL_INTERFACE`.
 const INTERFACE: u32 = 30000;
@@ -139,7 +134,7 @@ fn refuse_type(found: u32) -> Error {
 /// Logs an unknown ioctl.
 #[cold]
 #[inline(never)]
-fn refuse_code(code: u32) -> kernel::error::Error {
+fn refuse_code(code: u32) -> Errno {
     warn_client!(
         ENVELOPES,
         "ioctl {code:#x}: there is none but {INTERFACE} and this driver's own"
@@ -149,7 +144,7 @@ fn refuse_code(code: u32) -> kernel::error::Error {
 
 /// The return value of an ioctl.
 #[inline(always)]
-fn answered(result: Result) -> Result<isize, kernel::error::Error> {
+fn answered(result: Result) -> Result<isize, Errno> {
     result
         .map(|()| 0)
         .map_err(|error| error.errno().unwrap_or(ENOTTY))
@@ -293,23 +288,13 @@ impl OpenedFile {
 
     /// The interface ioctl, the hot path.
     #[inline(never)]
-    fn run_interface(
-        &self,
-        file: &OpenFile,
-        caller: Caller,
-        at: usize,
-    ) -> Result<isize, kernel::error::Error> {
+    fn run_interface(&self, file: &OpenFile, caller: Caller, at: usize) -> Result<isize, Errno> {
         answered(self.interface(file, caller, at))
     }
 
     /// All other ioctls, out of line to keep the hot path fast.
     #[inline(never)]
-    fn run_other(
-        &self,
-        caller: Caller,
-        code: u32,
-        at: usize,
-    ) -> Result<isize, kernel::error::Error> {
+    fn run_other(&self, caller: Caller, code: u32, at: usize) -> Result<isize, Errno> {
         // C libraries probe files, for example for a terminal. Those codes have no size.
         if code & SIZE == 0 && code.abs_diff(INTERFACE) >= NEAR {
             return Err(ENOTTY);
@@ -400,7 +385,7 @@ impl OpenedFile {
     /// GALCORE_IOC_RESETS: counts core resets that affected the process. `EFAULT`.
     #[cold]
     #[inline(never)]
-    fn report_resets(&self, at: usize) -> Result<(), kernel::error::Error> {
+    fn report_resets(&self, at: usize) -> Result<(), Errno> {
         let counts = self.process.resets().counts();
         let words = [counts.guilty, counts.innocent, counts.dropped, 0];
         UserSlice::new(UserPtr::from_addr(at), core::mem::size_of_val(&words))
@@ -414,7 +399,7 @@ impl OpenedFile {
     /// name cannot be read.
     #[cold]
     #[inline(never)]
-    fn set_interface(&self, at: usize) -> Result<(), kernel::error::Error> {
+    fn set_interface(&self, at: usize) -> Result<(), Errno> {
         let mut room = UserWords::<{ NAME_BYTES / 4 }>::new();
         let bytes = zerocopy::IntoBytes::as_bytes(&*room.read(at, NAME_BYTES)?);
         let end = bytes.iter().position(|&byte| byte == 0).ok_or(EINVAL)?;
@@ -442,13 +427,13 @@ impl OpenedFile {
 }
 
 /// The clients of the device. `ENODEV`: the device has no core.
-fn clients() -> Result<Arc<Clients>, kernel::error::Error> {
+fn clients() -> Result<Arc<Clients>, Errno> {
     let clients = CLIENTS.get().filter(|clients| clients.device().has_cores());
     clients.ok_or(ENODEV)
 }
 
 /// Opens the device for the calling process; returns its objects, until [`Clients::leave`].
-fn join(clients: &Arc<Clients>) -> Result<Arc<Process>, kernel::error::Error> {
+fn join(clients: &Arc<Clients>) -> Result<Arc<Process>, Errno> {
     clients.join().map_err(|error| match error {
         EAGAIN => {
             warn_client!(
@@ -470,7 +455,7 @@ fn join(clients: &Arc<Clients>) -> Result<Arc<Process>, kernel::error::Error> {
 }
 
 /// Logs why `mmap(2)` fails, and returns its error.
-fn refuse_area(error: kernel::error::Error, offset: u64) -> kernel::error::Error {
+fn refuse_area(error: Errno, offset: u64) -> Errno {
     match error {
         ENOMEM => ENOMEM,
         EPERM => ENOTTY,
@@ -485,7 +470,7 @@ fn refuse_area(error: kernel::error::Error, offset: u64) -> kernel::error::Error
 }
 
 impl FileOperations for OpenedFile {
-    fn open() -> Result<Arc<Self>, kernel::error::Error> {
+    fn open() -> Result<Arc<Self>, Errno> {
         let clients = clients()?;
         let process = join(&clients)?;
         let (the_clients, the_process) = (clients.clone(), process.clone());
@@ -496,7 +481,7 @@ impl FileOperations for OpenedFile {
             candidates: Atomic::new(0),
             pool_view <- new_mutex!(None, "galcore file"),
         });
-        Arc::pin_init(file, crate::sys::GFP_CLIENT).inspect_err(|_: &kernel::error::Error| {
+        Arc::pin_init(file, crate::sys::GFP_CLIENT).inspect_err(|_: &Errno| {
             clients.leave(process);
         })
     }
@@ -508,7 +493,7 @@ impl FileOperations for OpenedFile {
         caller: Caller,
         code: u32,
         argument: usize,
-    ) -> Result<isize, kernel::error::Error> {
+    ) -> Result<isize, Errno> {
         match code {
             INTERFACE => self.run_interface(file, caller, argument),
             _ => self.run_other(caller, code, argument),
@@ -517,14 +502,14 @@ impl FileOperations for OpenedFile {
 
     #[cfg(CONFIG_PROC_FS)]
     fn show(self: ArcBorrow<'_, Self>, out: &SeqFile) {
-        fdinfo::show(&self.clients, &self.process, out);
+        drm::show(&self.clients, &self.process, out);
     }
 
     fn views(&self) -> &Views {
         self.process.views()
     }
 
-    fn mmap(self: ArcBorrow<'_, Self>, area: NewArea<'_>) -> Result<(), kernel::error::Error> {
+    fn mmap(self: ArcBorrow<'_, Self>, area: NewArea<'_>) -> Result<(), Errno> {
         let offset = area.offset();
         let view = window::mmap(&self.process, area);
         let view = view.map_err(|error| refuse_area(error, offset));
@@ -540,7 +525,7 @@ impl FileOperations for OpenedFile {
 }
 
 /// Registers the character device under `major` (0: any).
-pub(crate) fn register(major: u32) -> Result<CharDevice<OpenedFile>, kernel::error::Error> {
+pub(crate) fn register(major: u32) -> Result<CharDevice<OpenedFile>, Errno> {
     CharDevice::new(
         major,
         c"galcore",

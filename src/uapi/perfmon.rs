@@ -21,10 +21,7 @@ use crate::{
     },
     memory::Node,
     prelude::*,
-    sys::{
-        self,
-        drm::WORDS, //
-    }, //
+    sys::drm::WORDS, //
 };
 
 /// A unit of a core, and its counters.

@@ -8,10 +8,6 @@
 //! run again. Each of them loads its own context or follows a job of its own process.
 
 use super::{
-    state::{
-        SingleJob,
-        SingleState, //
-    },
     Queue,
     SingleEnd,
     BYTES,
@@ -19,13 +15,13 @@ use super::{
     FIRST_PIXEL,
     UNIT, //
 };
-use crate::sys::prelude::*;
 use crate::{
     hw::{
         vector::END_INTERRUPT,
         Hardware,
         Progress, //
     },
+    prelude::*,
     ring::{
         Addressing,
         AfterReset,
@@ -40,15 +36,16 @@ use crate::{
         IDS,
         REST_TIME, //
     },
-    sys,
+    stream::vector::{
+        nothing,
+        Values,
+        ADDRESS_STATES, //
+    },
     wait, //
 };
-use kernel::{
-    alloc::flags::{
-        GFP_NOWAIT,
-        __GFP_NOWARN, //
-    },
-    time::msecs_to_jiffies, //
+use kernel::alloc::flags::{
+    GFP_NOWAIT,
+    __GFP_NOWARN, //
 };
 
 /// How long a core must be idle to have ended its job, in milliseconds. Not a number of checks,
@@ -164,7 +161,7 @@ impl<P: Payload> FrontEnd for SingleEnd<P> {
         Addressing::Physical(queue.config.base_address)
     }
 
-    fn snapshot(queue: &Queue<P>, _: bool) -> Result<Snapshot> {
+    fn snapshot(queue: &Queue<P>, _: bool) -> Result<Snapshot, Errno> {
         let registers = queue.hardware.dump_registers()?;
         let (job, process, at, count) = {
             let state = queue.state.lock();
@@ -182,7 +179,7 @@ impl<P: Payload> FrontEnd for SingleEnd<P> {
         Snapshot::of_job(registers, words, queue.gpu(at), process, job)
     }
 
-    fn bring_to_rest(queue: &Arc<Queue<P>>) -> Result {
+    fn bring_to_rest(queue: &Arc<Queue<P>>) -> Result<(), Errno> {
         let _: Option<()> = wait::poll(REST_TIME, || {
             queue.hardware.acknowledge();
             Self::end_raised(queue);
@@ -195,7 +192,11 @@ impl<P: Payload> FrontEnd for SingleEnd<P> {
         queue.state.lock().front.is_running
     }
 
-    fn prepare(queue: &Queue<P>, _: Cause, decisions: &[AfterReset; IDS]) -> Result<(u32, u32)> {
+    fn prepare(
+        queue: &Queue<P>,
+        _: Cause,
+        decisions: &[AfterReset; IDS],
+    ) -> Result<(u32, u32), Errno> {
         queue.hardware.set_vector_table(queue.front.table);
         let mut state = queue.state.lock();
         state.front.core.forget();
@@ -212,7 +213,7 @@ impl<P: Payload> FrontEnd for SingleEnd<P> {
         Ok((0, 0))
     }
 
-    fn run(queue: &Arc<Queue<P>>, _: (u32, u32)) -> Result {
+    fn run(queue: &Arc<Queue<P>>, _: (u32, u32)) -> Result<(), Errno> {
         // Dropped jobs have been charged before this.
         queue.state.lock().is_paused = false;
         queue.end_events();
@@ -224,7 +225,7 @@ impl<P: Payload> FrontEnd for SingleEnd<P> {
         state.core.forget();
     }
 
-    fn start_again(queue: &Arc<Queue<P>>) -> Result {
+    fn start_again(queue: &Arc<Queue<P>>) -> Result<(), Errno> {
         queue.hardware.set_vector_table(queue.front.table);
         let mut state = queue.state.lock();
         state.is_off = false;
@@ -284,5 +285,256 @@ impl<P: Payload> Queue<P> {
         } else {
             Event::None
         }
+    }
+}
+
+/// Data of a job.
+pub(crate) struct SingleJob<P> {
+    /// The payloads of the tessellator's and the drawing engine's events.
+    pub(super) early: [P; 2],
+    /// The length in units of 8 bytes.
+    pub(super) units: u32,
+}
+
+/// The core's state after all jobs in the queue.
+pub(super) struct CoreState {
+    /// The process and the name of the context whose states are loaded.
+    context: Option<(u64, u64)>,
+    /// The last name of a context.
+    contexts: u64,
+    /// The process that has loaded the values. 0: unknown.
+    author: u64,
+    /// The values of [`TRACKED`](crate::stream::vector::TRACKED).
+    values: Values,
+    /// The author's count of removed ranges when the values were checked.
+    removals: u64,
+}
+
+/// The state that a job finds in the core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    /// The context's name.
+    pub(crate) context: u64,
+    /// Another context is loaded, so the commands of this context run first.
+    pub(crate) is_switched: bool,
+    /// Bit mask of [`TRACKED`](crate::stream::vector::TRACKED): values to load before the job.
+    pub(super) wipes: u32,
+    /// The core's values after these loads. Not used if addresses are not checked.
+    pub(crate) values: Values,
+}
+
+/// The author of a job.
+#[derive(Clone, Copy)]
+pub(crate) struct Author<'a> {
+    /// The number of the process.
+    pub(crate) process: u64,
+    /// The name of the context; 0: none yet.
+    pub(crate) context: u64,
+    /// Number of ranges removed from the process's addresses.
+    pub(crate) removals: u64,
+    /// Whether the process may use an address. `None`: addresses are not checked.
+    pub(crate) is_allowed: Option<&'a dyn Fn(u32) -> bool>,
+}
+
+impl CoreState {
+    /// The unknown state after a reset.
+    pub(super) fn new() -> Self {
+        Self {
+            context: None,
+            contexts: 0,
+            author: 0,
+            values: nothing(0),
+            removals: 0,
+        }
+    }
+
+    /// Notes that the core was reset.
+    pub(super) fn forget(&mut self) {
+        self.context = None;
+        self.author = 0;
+    }
+
+    /// The state that a job of `author` finds. `scratch` is the address of scratch memory. All
+    /// states of another process are replaced, so that jobs do not depend on earlier processes.
+    pub(super) fn entry(&self, author: &Author<'_>, scratch: u32) -> Entry {
+        // Ignores a name that no context has had.
+        let context = match author.context {
+            id @ 1.. if id <= self.contexts => id,
+            _ => self.contexts + 1,
+        };
+        let is_switched = self.context != Some((author.process, context));
+        let (wipes, values) = match author.is_allowed {
+            None => (0, nothing(scratch)),
+            // Loads all values, even those that the core has: a reset may drop the jobs before this
+            // one.
+            Some(_) if self.author != author.process => (u32::MAX, nothing(scratch)),
+            Some(_) if self.removals == author.removals => (u32::MAX, self.values),
+            Some(is_allowed) => {
+                let mut values = self.values;
+                for value in values.iter_mut().take(ADDRESS_STATES) {
+                    if !is_allowed(*value) {
+                        *value = scratch;
+                    }
+                }
+                (u32::MAX, values)
+            }
+        };
+        Entry {
+            context,
+            is_switched,
+            wipes,
+            values,
+        }
+    }
+
+    /// Whether a context has this name.
+    pub(super) fn knows(&self, context: u64) -> bool {
+        context <= self.contexts
+    }
+
+    /// Notes that a job with `entry` is in the queue and leaves the values `exit`.
+    pub(super) fn note(&mut self, author: &Author<'_>, entry: &Entry, exit: &Values) {
+        self.contexts = self.contexts.max(entry.context);
+        self.context = Some((author.process, entry.context));
+        self.removals = author.removals;
+        self.author = match author.is_allowed {
+            Some(_) => author.process,
+            None => 0,
+        };
+        self.values = *exit;
+    }
+}
+
+/// The state of the front end.
+pub(crate) struct SingleState {
+    pub(super) core: CoreState,
+    /// The oldest job was started.
+    pub(super) is_running: bool,
+    /// Interrupts since the start.
+    pub(super) raised: u32,
+    /// When the core was first seen idle since the start, in jiffies.
+    pub(super) idle_since: Option<usize>,
+}
+
+impl SingleState {
+    /// The state of a stopped front end.
+    pub(super) fn new() -> Self {
+        Self {
+            core: CoreState::new(),
+            is_running: false,
+            raised: 0,
+            idle_since: None,
+        }
+    }
+
+    /// Notes that the oldest job was started, or that none is running.
+    pub(super) fn start(&mut self, is_running: bool) {
+        self.is_running = is_running;
+        self.raised = 0;
+        self.idle_since = None;
+    }
+}
+
+#[kunit_tests(galcore_vector_state)]
+mod tests {
+    use super::*;
+    use crate::stream::vector::TARGET;
+
+    const SCRATCH: u32 = 0x40;
+
+    /// Puts a job into the queue that loads `target`, if that is not 0.
+    fn submit(
+        core: &mut CoreState,
+        (process, context, removals): (u64, u64, u64),
+        is_allowed: &dyn Fn(u32) -> bool,
+        target: u32,
+    ) -> Entry {
+        let author = Author {
+            process,
+            context,
+            removals,
+            is_allowed: Some(is_allowed),
+        };
+        let entry = core.entry(&author, SCRATCH);
+        let mut exit = entry.values;
+        if target != 0 {
+            exit[TARGET] = target;
+        }
+        core.note(&author, &entry, &exit);
+        entry
+    }
+
+    #[test]
+    fn a_context_runs_when_it_changes() {
+        let mut core = CoreState::new();
+        let any = |_| true;
+        let mut run = |process, context| {
+            let entry = submit(&mut core, (process, context, 0), &any, 0x1000);
+            (entry.context, entry.is_switched)
+        };
+        assert_eq!(run(1, 0), (1, true));
+        assert_eq!(run(1, 1), (1, false));
+        assert_eq!(run(1, 0), (2, true));
+        assert_eq!(run(1, 1), (1, true));
+        // Of another process, which uses the name of a context that is not its own.
+        assert_eq!(run(2, 1), (1, true));
+        assert_eq!(run(1, 1), (1, true));
+        // A name that no context has.
+        assert_eq!(run(1, 77), (3, true));
+        assert_eq!(run(1, u64::MAX), (4, true));
+        core.forget();
+        let entry = submit(&mut core, (1, 4, 0), &any, 0);
+        assert_eq!(
+            (entry.context, entry.is_switched, entry.wipes),
+            (4, true, u32::MAX)
+        );
+        assert_eq!(entry.values, nothing(SCRATCH));
+    }
+
+    #[test]
+    fn addresses_of_others_and_of_freed_memory_are_wiped() {
+        let mut core = CoreState::new();
+        let mine = |value| value == 0x1000 || value == SCRATCH;
+        let wipes = |core: &mut CoreState, who, is_allowed: &dyn Fn(u32) -> bool, target| {
+            let entry = submit(core, who, is_allowed, target);
+            (entry.wipes, entry.values[TARGET])
+        };
+        let all = (u32::MAX, SCRATCH);
+        assert_eq!(wipes(&mut core, (1, 0, 0), &mine, 0x1000), all);
+        assert_eq!(wipes(&mut core, (1, 1, 0), &mine, 0), (u32::MAX, 0x1000));
+        // No address in the core was released.
+        assert_eq!(wipes(&mut core, (1, 1, 5), &mine, 0), (u32::MAX, 0x1000));
+        let none = |value| value == SCRATCH;
+        assert_eq!(wipes(&mut core, (1, 1, 6), &none, 0x2000), all);
+        // The values are only checked after a release.
+        assert_eq!(wipes(&mut core, (1, 1, 6), &none, 0), (u32::MAX, 0x2000));
+        assert_eq!(wipes(&mut core, (2, 0, 6), &mine, 0x1000), all);
+        assert_eq!(wipes(&mut core, (1, 1, 6), &mine, 0), all);
+    }
+
+    #[test]
+    fn what_is_found_of_others_is_always_the_same() {
+        let any = |_: u32| true;
+        let mut core = CoreState::new();
+        let author = Author {
+            process: 1,
+            context: 1,
+            removals: 3,
+            is_allowed: Some(&any),
+        };
+        submit(&mut core, (1, 0, 0), &any, 0x1000);
+        submit(&mut core, (2, 0, 0), &any, 0x2000);
+        let entry = core.entry(&author, SCRATCH);
+        submit(&mut core, (3, 2, 0), &any, 0x3000);
+        assert_eq!(core.entry(&author, SCRATCH), entry);
+        // If addresses are not checked, nothing is replaced. A checked job after that replaces all.
+        let trusted = Author {
+            is_allowed: None,
+            ..author
+        };
+        let entry = core.entry(&trusted, SCRATCH);
+        assert_eq!((entry.wipes, entry.is_switched), (0, true));
+        core.note(&trusted, &entry, &[0x5000; 32]);
+        assert_eq!(core.entry(&author, SCRATCH).wipes, u32::MAX);
     }
 }

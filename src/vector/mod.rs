@@ -14,7 +14,7 @@
 //!
 //! States keep their values from job to job. A job of another process first loads harmless values
 //! into all states with addresses or sizes, and then its context. If the same process has released
-//! memory, harmless values only replace the addresses of that memory ([`state::CoreState`]).
+//! memory, harmless values only replace the addresses of that memory ([`front::CoreState`]).
 //! Commands are checked against the values that they will find ([`Entry`]). They are checked again
 //! if these have changed when the place is reserved.
 //!
@@ -25,7 +25,6 @@
 //! Source: sources.md, vector graphics.
 
 mod front;
-mod state;
 
 use crate::{
     hw::{
@@ -57,14 +56,13 @@ use crate::{
         TRACKED, //
     },
     sys::{
-        self,
         dma::DmaBuffer,
         trace, //
     }, //
 };
-use state::SingleJob;
+use front::SingleJob;
 
-pub(crate) use state::{
+pub(crate) use front::{
     Author,
     Entry, //
 };
@@ -149,7 +147,7 @@ impl<P: Payload> Queue<P> {
         config: Config,
         table: u32,
         reclaimer: Arc<Reclaimer>,
-    ) -> Result<Arc<Self>, kernel::error::Error> {
+    ) -> Result<Arc<Self>, Errno> {
         let memory = DmaBuffer::new(hardware.memory(), BYTES)?;
         let scratch_memory = DmaBuffer::new(hardware.memory(), SCRATCH_BYTES)?;
         // The DMA mask keeps the memory below 4 GiB.
@@ -177,7 +175,7 @@ impl<P: Payload> Queue<P> {
 
     /// Starts the front end with an END, whose interrupt shows that the line works. The queue must
     /// not be open yet.
-    pub(crate) fn start_test(&self) -> Result<(), kernel::error::Error> {
+    pub(crate) fn start_test(&self) -> Result<(), Errno> {
         // No job begins at offset 0.
         self.memory.write_words(0, &words::end(END_INTERRUPT))?;
         sys::barrier::write();
@@ -316,13 +314,9 @@ impl<P: Payload> Queue<P> {
         }
     }
 
-    fn write(
-        &self,
-        place: &Reservation,
-        [context, commands]: [&[u32]; 2],
-    ) -> Result<(), kernel::error::Error> {
+    fn write(&self, place: &Reservation, [context, commands]: [&[u32]; 2]) -> Result<(), Errno> {
         let mut at = place.at;
-        let mut emit = |words: &[u32]| -> Result<(), kernel::error::Error> {
+        let mut emit = |words: &[u32]| -> Result<(), Errno> {
             self.memory.write_words(at, words)?;
             at += core::mem::size_of_val(words);
             Ok(())

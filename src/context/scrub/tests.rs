@@ -9,9 +9,9 @@ mod cases {
         addr::Range,
         hw::Identity,
         stream::{
-            lookup::PhysicalStates,
+            addresses::PhysicalStates,
+            resolve,
             states::cores,
-            tiler,
             words::state, //
         }, //
     };
@@ -178,7 +178,7 @@ mod cases {
                 let clear = &scrub.clears[part.pipe().index()];
                 assert!(all.starts_with(clear) && clear.ends_with(start));
                 let mut pairs = clear.chunks_exact(2);
-                let is_off = pairs.any(|pair| pair == tiler::OFF);
+                let is_off = pairs.any(|pair| pair == resolve::OFF);
                 assert_eq!(is_off, part.pipe() == Pipe::Pipe3d);
                 // All targets come before the configuration.
                 let first = match part.pipe() {

@@ -13,21 +13,15 @@ use super::{
     Reclaimer,
     Retired, //
 };
-use crate::prelude::*;
-use crate::sys::{
-    self,
-    views::Views, //
+use crate::{
+    prelude::*,
+    sys::vma::Views, //
 };
 use kernel::{
     impl_has_work,
-    list::{
-        List,
-        ListArc, //
-    },
+    list::List,
     new_spinlock,
     new_work,
-    task::Task,
-    time::delay::fsleep,
     workqueue::{
         Work,
         WorkItem, //
@@ -79,7 +73,7 @@ impl Revoker {
         views: Arc<Views>,
         owner: ARef<Task>,
         reclaimer: Arc<Reclaimer>,
-    ) -> Result<Arc<Self>, kernel::error::Error> {
+    ) -> Result<Arc<Self>, Errno> {
         Arc::pin_init(
             pin_init!(Self {
                 views,

@@ -3,7 +3,7 @@
 //! The states that bound the kicks of the 2D engine and of the resolve engine, and their fields.
 
 use super::{
-    super::tiler,
+    super::resolve,
     Mask, //
 };
 
@@ -264,8 +264,8 @@ pub(super) const fn places() -> [u8; NEAR] {
         };
         place += 1;
     }
-    let mut state = tiler::CONFIG;
-    while state < tiler::CONFIG + tiler::COUNT as u32 {
+    let mut state = resolve::CONFIG;
+    while state < resolve::CONFIG + resolve::COUNT as u32 {
         places[(state - FIRST) as usize] = TILES;
         state += 1;
     }
@@ -285,7 +285,7 @@ pub(crate) fn looked_at_2d() -> impl Iterator<Item = u32> {
 /// The states (word addresses) of the 3D pipe whose loads
 /// [`Target::load`](super::Target::load) must get.
 pub(crate) fn looked_at_3d() -> impl Iterator<Item = u32> {
-    let of_tiler = (tiler::CONFIG..).take(tiler::COUNT);
+    let of_tiler = (resolve::CONFIG..).take(resolve::COUNT);
     STATES.into_iter().skip(RS_CONFIG).chain(of_tiler)
 }
 
@@ -307,7 +307,7 @@ pub(crate) fn is_read(state: u32) -> bool {
         || state == STATES[U_PLANE]
         || state == STATES[V_PLANE]
         || is_block(state)
-        || tiler::is_read(state)
+        || resolve::is_read(state)
 }
 
 /// Whether the bounds of the surface at address state `state` are known.

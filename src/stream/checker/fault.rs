@@ -5,8 +5,8 @@
 use crate::{
     stream::{
         bounds,
+        resolve,
         table,
-        tiler,
         words::state, //
     },
     sys::prelude::*, //
@@ -91,7 +91,7 @@ impl Fault {
                 "it draws before this buffer has loaded all states of this unit with its engine selected",
                 Some(address),
             ),
-            Fault::TilerOn(_) => ("it leaves the YUV tiler on: load 0 after the last kick, with the 3D engine selected", Some(tiler::CONFIG)),
+            Fault::TilerOn(_) => ("it leaves the YUV tiler on: load 0 after the last kick, with the 3D engine selected", Some(resolve::CONFIG)),
             Fault::Opcode => ("an opcode that is the kernel's, or unknown", None),
             Fault::Truncated => ("the command is longer than what is left of the buffer", None),
             Fault::WrongPipe => ("it draws with an engine that is not selected", None),

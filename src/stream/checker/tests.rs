@@ -11,7 +11,7 @@ mod cases {
     use crate::{
         hw::MmuVersion,
         stream::{
-            lookup::Scratch,
+            addresses::Scratch,
             states::{
                 cores,
                 takes_address, //

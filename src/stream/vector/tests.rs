@@ -427,12 +427,12 @@ mod cases {
     #[test]
     fn states_that_count_have_names() {
         for (which, state) in TRACKED.into_iter().enumerate() {
-            let name = vector_names::name(state).unwrap();
+            let name = table::vector_name(state).unwrap();
             let is_address = name.ends_with("address") || name.starts_with("tessellation ");
             assert_ne!(name, "vector graphics");
             assert!(is_address || which >= ADDRESS_STATES);
         }
-        assert_eq!(vector_names::name(0xA46), Some("vector graphics"));
-        assert_eq!(vector_names::name(0xB00), None);
+        assert_eq!(table::vector_name(0xA46), Some("vector graphics"));
+        assert_eq!(table::vector_name(0xB00), None);
     }
 }

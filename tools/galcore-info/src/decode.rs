@@ -4,19 +4,14 @@
 
 use std::fmt;
 
-use commands::load_count;
-use commands::opcode;
-use commands::rectangles;
-use commands::FIXP;
+use table::load_count;
+use table::opcode;
+use table::rectangles;
+use table::FIXP;
 
-#[path = "../../../src/stream/decode.rs"]
-#[allow(dead_code, missing_docs)]
-mod commands;
 #[path = "../../../src/stream/table.rs"]
-#[allow(dead_code)]
+#[allow(dead_code, missing_docs)]
 mod table;
-#[path = "../../../src/stream/vector_names.rs"]
-mod vector_names;
 
 /// Commands of the 3D/2D front end, by opcode.
 const COMMANDS: [(u32, &str); 16] = [
@@ -78,7 +73,7 @@ impl FrontEnd {
     /// Number of words of the command that starts with `first`; 2 for an unknown command.
     fn length(self, first: u32) -> u32 {
         match (self, first >> 28) {
-            (Self::Pipes, _) => commands::length(first),
+            (Self::Pipes, _) => table::length(first),
             (Self::Vector, vector::STATE) => (1 + vector_count(first)).next_multiple_of(2),
             (Self::Vector, vector::DATA) => 2 + 2 * (first & 0x1F_FFFF),
             _ => 2,
@@ -227,7 +222,7 @@ impl Decoded {
         match opcode {
             vector::STATE if self.place <= vector_count(first) => {
                 let state = low + self.place - 1;
-                let name = vector_names::name(state).unwrap_or("no name");
+                let name = table::vector_name(state).unwrap_or("no name");
                 write!(f, "  {state:#05x} {name}")?;
                 let [low, high] = [word & 0x1F, (word >> 8) & 0x1F];
                 match name {

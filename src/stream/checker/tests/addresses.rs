@@ -15,8 +15,8 @@ mod cases {
     use crate::{
         addr::Range,
         stream::{
-            addresses::AddressSet,
-            lookup::{
+            addresses::{
+                AddressSet,
                 PhysicalStates,
                 Scratch, //
             },

@@ -13,15 +13,9 @@ mod blit;
 #[path = "../../../../src/stream/bounds.rs"]
 #[allow(dead_code, unexpected_cfgs)]
 mod bounds;
-#[path = "../../../../src/stream/problem.rs"]
-#[allow(dead_code)]
-mod problem;
 #[path = "../../../../src/stream/resolve.rs"]
 #[allow(dead_code)]
 mod resolve;
-#[path = "../../../../src/stream/tiler.rs"]
-#[allow(dead_code)]
-mod tiler;
 
 use bounds::Problem;
 use bounds::Target;
