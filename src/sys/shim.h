@@ -17,6 +17,11 @@
 /* The C copy of GFP_CLIENT in src/sys/mod.rs. */
 #define GAL_GFP_CLIENT (GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
 
+/* gal_NAME() without the option that it needs: it only returns the value, if any. */
+#define GAL_ABSENT(type, name, arguments, ...)            \
+	type gal_##name arguments { return __VA_ARGS__; } \
+	static_assert(true)
+
 struct dentry;
 struct dma_buf;
 struct dma_buf_attachment;

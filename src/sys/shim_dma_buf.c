@@ -300,67 +300,20 @@ MODULE_IMPORT_NS("DMA_BUF");
 
 #else
 
-struct dma_buf *gal_get_buffer(int fd)
-{
-	return ERR_PTR(-ENOTSUPP);
-}
-
-void gal_hold_buffer(struct dma_buf *buffer)
-{
-}
-
-void gal_put_buffer(struct dma_buf *buffer)
-{
-}
-
-bool gal_is_writeable(struct dma_buf *buffer)
-{
-	return false;
-}
-
-struct device *gal_new_observer(void)
-{
-	return NULL;
-}
-
-int gal_attach(struct device *dev, struct dma_buf *buffer, bool read_only,
-	       struct gal_import *import)
-{
-	return -ENOTSUPP;
-}
-
-void gal_detach(struct dma_buf *buffer, const struct gal_import *import)
-{
-}
-
-int gal_import_pages(const struct gal_import *import, dma_addr_t *pages, size_t count)
-{
-	return -ENOTSUPP;
-}
-
-struct file *gal_buffer_file(struct dma_buf *buffer)
-{
-	return NULL;
-}
-
-size_t gal_buffer_bytes(struct dma_buf *buffer)
-{
-	return 0;
-}
-
-int gal_mmap_buffer(struct dma_buf *buffer, struct vm_area_struct *vma)
-{
-	return -ENOTSUPP;
-}
-
-struct dma_buf *gal_export_buffer(const struct gal_export *what)
-{
-	return ERR_PTR(-ENOTSUPP);
-}
-
-void *gal_exported_by(struct dma_buf *buffer, const void *exporter)
-{
-	return NULL;
-}
+GAL_ABSENT(struct dma_buf *, get_buffer, (int fd), ERR_PTR(-ENOTSUPP));
+GAL_ABSENT(void, hold_buffer, (struct dma_buf *buffer));
+GAL_ABSENT(void, put_buffer, (struct dma_buf *buffer));
+GAL_ABSENT(bool, is_writeable, (struct dma_buf *buffer), false);
+GAL_ABSENT(struct device *, new_observer, (void), NULL);
+GAL_ABSENT(int, attach, (struct device *dev, struct dma_buf *buffer, bool read_only,
+			 struct gal_import *import), -ENOTSUPP);
+GAL_ABSENT(void, detach, (struct dma_buf *buffer, const struct gal_import *import));
+GAL_ABSENT(int, import_pages, (const struct gal_import *import, dma_addr_t *pages,
+			       size_t count), -ENOTSUPP);
+GAL_ABSENT(struct file *, buffer_file, (struct dma_buf *buffer), NULL);
+GAL_ABSENT(size_t, buffer_bytes, (struct dma_buf *buffer), 0);
+GAL_ABSENT(int, mmap_buffer, (struct dma_buf *buffer, struct vm_area_struct *vma), -ENOTSUPP);
+GAL_ABSENT(struct dma_buf *, export_buffer, (const struct gal_export *what), ERR_PTR(-ENOTSUPP));
+GAL_ABSENT(void *, exported_by, (struct dma_buf *buffer, const void *exporter), NULL);
 
 #endif

@@ -450,73 +450,23 @@ void gal_end_node(struct drm_device *drm)
 
 #else
 
-bool gal_has_drm(void)
-{
-	return false;
-}
-
-struct drm_device *gal_new_node(struct device *parent, enum gal_drm_driver driver,
-				const struct gal_drm_answers *answers)
-{
-	return ERR_PTR(-ENOTSUPP);
-}
-
-void gal_end_node(struct drm_device *drm)
-{
-}
-
-int gal_new_object(struct drm_file *file, size_t bytes, void *content, u32 *handle)
-{
-	return -ENOTSUPP;
-}
-
-struct drm_gem_object *gal_find_object(struct drm_file *file, u32 handle)
-{
-	return NULL;
-}
-
-void *gal_object_content(struct drm_gem_object *object)
-{
-	return NULL;
-}
-
-size_t gal_object_bytes(struct drm_gem_object *object)
-{
-	return 0;
-}
-
-void gal_put_object(struct drm_gem_object *object)
-{
-}
-
-struct file *gal_open_file(struct drm_file *file)
-{
-	return NULL;
-}
-
-bool gal_is_shared(struct drm_gem_object *object)
-{
-	return false;
-}
-
-struct dma_buf *gal_object_buffer(struct drm_gem_object *object)
-{
-	return NULL;
-}
-
-int gal_wait_for_others(struct dma_buf *buffer, bool write, unsigned int milliseconds,
-			unsigned int except, bool outlasts)
-{
-	return 0;
-}
-
-int gal_show_fence(struct dma_buf *buffer, struct dma_fence *fence, bool write)
-{
-	return 0;
-}
-
-void gal_put_fence(struct dma_fence *fence)
-{
-}
+GAL_ABSENT(bool, has_drm, (void), false);
+GAL_ABSENT(struct drm_device *, new_node,
+	   (struct device *parent, enum gal_drm_driver driver,
+	    const struct gal_drm_answers *answers), ERR_PTR(-ENOTSUPP));
+GAL_ABSENT(void, end_node, (struct drm_device *drm));
+GAL_ABSENT(int, new_object, (struct drm_file *file, size_t bytes, void *content,
+			     u32 *handle), -ENOTSUPP);
+GAL_ABSENT(struct drm_gem_object *, find_object, (struct drm_file *file, u32 handle), NULL);
+GAL_ABSENT(void *, object_content, (struct drm_gem_object *object), NULL);
+GAL_ABSENT(size_t, object_bytes, (struct drm_gem_object *object), 0);
+GAL_ABSENT(void, put_object, (struct drm_gem_object *object));
+GAL_ABSENT(struct file *, open_file, (struct drm_file *file), NULL);
+GAL_ABSENT(bool, is_shared, (struct drm_gem_object *object), false);
+GAL_ABSENT(struct dma_buf *, object_buffer, (struct drm_gem_object *object), NULL);
+GAL_ABSENT(int, wait_for_others, (struct dma_buf *buffer, bool write, unsigned int milliseconds,
+				  unsigned int except, bool outlasts), 0);
+GAL_ABSENT(int, show_fence, (struct dma_buf *buffer, struct dma_fence *fence, bool write), 0);
+GAL_ABSENT(void, put_fence, (struct dma_fence *fence));
 
 #endif

@@ -187,51 +187,16 @@ int gal_wait_fence(int fd, unsigned int milliseconds, bool outlasts)
 
 #else
 
-struct gal_fence *gal_new_fence(struct workqueue_struct *queue, unsigned int core)
-{
-	return ERR_PTR(-ENOTSUPP);
-}
-
-void gal_end_fences(void)
-{
-}
-
-struct file *gal_fence_file(struct gal_fence *fence)
-{
-	return ERR_PTR(-ENOTSUPP);
-}
-
-struct dma_fence *gal_share_fence(struct gal_fence *fence)
-{
-	return NULL;
-}
-
-bool gal_is_fence_of(struct dma_fence *fence, unsigned int core)
-{
-	return false;
-}
-
-bool gal_fence_is_over(struct gal_fence *fence)
-{
-	return true;
-}
-
-void gal_signal_fence(struct gal_fence *fence)
-{
-}
-
-void gal_end_fence(struct gal_fence *fence, int error)
-{
-}
-
-int gal_wait_fence(int fd, unsigned int milliseconds, bool outlasts)
-{
-	return -ENOTSUPP;
-}
-
-int gal_wait_until(struct dma_fence *fence, ktime_t end, bool outlasts)
-{
-	return -ENOTSUPP;
-}
+GAL_ABSENT(struct gal_fence *, new_fence, (struct workqueue_struct *queue,
+					   unsigned int core), ERR_PTR(-ENOTSUPP));
+GAL_ABSENT(void, end_fences, (void));
+GAL_ABSENT(struct file *, fence_file, (struct gal_fence *fence), ERR_PTR(-ENOTSUPP));
+GAL_ABSENT(struct dma_fence *, share_fence, (struct gal_fence *fence), NULL);
+GAL_ABSENT(bool, is_fence_of, (struct dma_fence *fence, unsigned int core), false);
+GAL_ABSENT(bool, fence_is_over, (struct gal_fence *fence), true);
+GAL_ABSENT(void, signal_fence, (struct gal_fence *fence));
+GAL_ABSENT(void, end_fence, (struct gal_fence *fence, int error));
+GAL_ABSENT(int, wait_fence, (int fd, unsigned int milliseconds, bool outlasts), -ENOTSUPP);
+GAL_ABSENT(int, wait_until, (struct dma_fence *fence, ktime_t end, bool outlasts), -ENOTSUPP);
 
 #endif
