@@ -5,6 +5,13 @@
 //! Pure logic over a source of words, so that each known core can be a test. Source: sources.md,
 //! bring-up. Much of the file is known cores and their tests.
 
+/// The register `$register` of `$words`.
+macro_rules! word {
+    ($words:expr, $register:ident) => {
+        $words.word(<$register as kernel::io::register::Register>::OFFSET)
+    };
+}
+
 mod features;
 
 use super::regs::*;
@@ -17,42 +24,24 @@ use crate::{
     },
     sys::mmio::Registers, //
 };
-use kernel::{
-    io::Io,
-    prelude::Zeroable, //
-};
+use kernel::io::Io;
 
 pub(crate) use features::*;
 
 /// A flag of the identity: a GC3000 whose registers say GC2000.
 const FLAG_RENAMED: u32 = 1 << 1;
 
-/// The words that identification reads.
+/// The registers of a core as words.
 pub(crate) trait Words {
-    /// Identity of old cores.
-    fn identity(&self) -> HI_CHIP_IDENTITY;
-    /// Model.
-    fn model(&self) -> u32;
-    /// Revision.
-    fn revision(&self) -> u32;
-    /// Date and time of the design.
-    fn date_time(&self) -> (u32, u32);
-    /// Features.
-    fn features(&self) -> u32;
-    /// Minor features 0.
-    fn minor_features_0(&self) -> u32;
-    /// Minor features 1.
-    fn minor_features_1(&self) -> u32;
-    /// Minor features 1 to 3.
-    fn more_minor_features(&self) -> [u32; 3];
-    /// Minor features 4 to 6.
-    fn later_minor_features(&self) -> [u32; 3];
-    /// Specs 1 to 3.
-    fn specs(&self) -> (HI_CHIP_SPECS, HI_CHIP_SPECS_2, HI_CHIP_SPECS_3);
-    /// Specs 4.
-    fn later_specs(&self) -> HI_CHIP_SPECS_4;
-    /// Product, engineering change and customer.
-    fn design(&self) -> [u32; 3];
+    /// The word at byte offset `offset`.
+    fn word(&self, offset: usize) -> u32;
+}
+
+impl Words for Registers {
+    fn word(&self, offset: usize) -> u32 {
+        // All offsets are within the registers.
+        self.try_read32(offset).unwrap_or(0)
+    }
 }
 
 /// The identity of a core, for QUERY_CHIP_IDENTITY and for the kernel.
@@ -139,8 +128,8 @@ impl Identity {
             model,
             revision,
             raw,
-            date: words.date_time().0,
-            features: words.features(),
+            date: word!(words, HI_CHIP_DATE),
+            features: word!(words, HI_CHIP_FEATURE),
             ..Default::default()
         };
         if id.hardware_type() == HardwareType::Vector {
@@ -151,7 +140,11 @@ impl Identity {
         id.read_specs(words);
         // The first chips do not have these registers.
         if !id.is_known() && id.has_mmu_v2() {
-            id.design = words.design();
+            id.design = [
+                word!(words, HI_CHIP_PRODUCT_ID),
+                word!(words, HI_CHIP_ECO_ID),
+                word!(words, HI_CHIP_CUSTOMER_ID),
+            ];
         }
         id.neural_cores = id.known_neural_cores();
         id.has_secure_mmu = id.is_known_secure();
@@ -213,8 +206,8 @@ impl Identity {
     /// Reads the features of a core for vector graphics. Its minor features 1 are reported as minor
     /// features 2, and it has no others. Source: sources.md, vector graphics.
     fn read_vector_features(&mut self, words: &impl Words) {
-        self.minor_features[0] = words.minor_features_0();
-        self.minor_features[2] = words.minor_features_1();
+        self.minor_features[0] = word!(words, HI_CHIP_MINOR_FEATURE_0);
+        self.minor_features[2] = word!(words, HI_CHIP_MINOR_FEATURE_1);
     }
 
     fn read_features(&mut self, words: &impl Words) {
@@ -224,12 +217,16 @@ impl Identity {
         let without_minor = (self.model == 0x500 && self.revision < 2)
             || (self.model == 0x300 && self.revision < 0x2000);
         if !without_minor {
-            let first = words.minor_features_0();
-            self.minor_features[0] = first;
+            self.minor_features[0] = word!(words, HI_CHIP_MINOR_FEATURE_0);
             if self.has_more_registers() {
-                let [one, two, three] = words.more_minor_features();
-                self.minor_features[1..].copy_from_slice(&[one, two, three]);
-                self.later_minor_features = words.later_minor_features();
+                self.minor_features[1] = word!(words, HI_CHIP_MINOR_FEATURE_1);
+                self.minor_features[2] = word!(words, HI_CHIP_MINOR_FEATURE_2);
+                self.minor_features[3] = word!(words, HI_CHIP_MINOR_FEATURE_3);
+                self.later_minor_features = [
+                    word!(words, HI_CHIP_MINOR_FEATURE_4),
+                    word!(words, HI_CHIP_MINOR_FEATURE_5),
+                    word!(words, HI_CHIP_MINOR_FEATURE_6),
+                ];
             }
         }
         self.super_tile_mode = if self.is(0x1000, 0x5035) || self.is(0x800, 0x4612) {
@@ -254,15 +251,20 @@ impl Identity {
     }
 
     fn read_specs(&mut self, words: &impl Words) {
-        let (specs, specs_2, specs_3) = if self.has_more_registers() {
-            words.specs()
+        let [specs, specs_2, specs_3, specs_4] = if self.has_more_registers() {
+            [
+                word!(words, HI_CHIP_SPECS),
+                word!(words, HI_CHIP_SPECS_2),
+                word!(words, HI_CHIP_SPECS_3),
+                word!(words, HI_CHIP_SPECS_4),
+            ]
         } else {
-            (
-                HI_CHIP_SPECS::zeroed(),
-                HI_CHIP_SPECS_2::zeroed(),
-                HI_CHIP_SPECS_3::zeroed(),
-            )
+            [0; 4]
         };
+        let specs = HI_CHIP_SPECS::from_raw(specs);
+        let specs_2 = HI_CHIP_SPECS_2::from_raw(specs_2);
+        let specs_3 = HI_CHIP_SPECS_3::from_raw(specs_3);
+        let specs_4 = HI_CHIP_SPECS_4::from_raw(specs_4);
         let big = self.model >= 0x1000;
         self.stream_count = or(specs.stream_count().get(), if big { 4 } else { 1 });
         self.register_max = power_or(
@@ -306,11 +308,7 @@ impl Identity {
         if self.position_takes_varying() {
             self.free_varyings = self.free_varyings.saturating_sub(1);
         }
-        self.all_streams = if self.has_more_registers() {
-            or(words.later_specs().stream_count().get(), self.stream_count)
-        } else {
-            self.stream_count
-        };
+        self.all_streams = or(specs_4.stream_count().get(), self.stream_count);
     }
 
     /// Whether the position takes one of the counted varyings.
@@ -345,16 +343,20 @@ impl Identity {
 
 /// Model and revision, with the corrections for early cores that all drivers make.
 pub(super) fn raw_model_and_revision(words: &impl Words) -> (u32, u32) {
-    let identity = words.identity();
+    let identity = HI_CHIP_IDENTITY::from_raw(word!(words, HI_CHIP_IDENTITY));
     if identity.family().get() == 1 {
         return (0x500, identity.revision().get());
     }
-    let mut model = words.model();
+    let mut model = word!(words, HI_CHIP_MODEL);
     if model & 0xFF00 == 0x0400 && model != 0x0420 {
         model &= 0x0400;
     }
-    let mut revision = words.revision();
-    if model == 0x300 && revision == 0x2201 && words.date_time() == (0x2008_0814, 0x1205_1100) {
+    let mut revision = word!(words, HI_CHIP_REV);
+    if model == 0x300
+        && revision == 0x2201
+        && word!(words, HI_CHIP_DATE) == 0x2008_0814
+        && word!(words, HI_CHIP_TIME) == 0x1205_1100
+    {
         revision = 0x1051;
     }
     (model, revision)
@@ -427,64 +429,6 @@ fn identity_words(id: &Identity) -> [u32; IdentityWord::COUNT] {
     set(Word::NeuralCores, id.neural_cores);
     set(Word::SecureMmu, id.has_secure_mmu.into());
     all
-}
-
-impl Words for Registers {
-    fn identity(&self) -> HI_CHIP_IDENTITY {
-        self.read(HI_CHIP_IDENTITY)
-    }
-    fn model(&self) -> u32 {
-        self.read(HI_CHIP_MODEL).into_raw()
-    }
-    fn revision(&self) -> u32 {
-        self.read(HI_CHIP_REV).into_raw()
-    }
-    fn date_time(&self) -> (u32, u32) {
-        (
-            self.read(HI_CHIP_DATE).into_raw(),
-            self.read(HI_CHIP_TIME).into_raw(),
-        )
-    }
-    fn features(&self) -> u32 {
-        self.read(HI_CHIP_FEATURE).into_raw()
-    }
-    fn minor_features_0(&self) -> u32 {
-        self.read(HI_CHIP_MINOR_FEATURE_0).into_raw()
-    }
-    fn minor_features_1(&self) -> u32 {
-        self.read(HI_CHIP_MINOR_FEATURE_1).into_raw()
-    }
-    fn more_minor_features(&self) -> [u32; 3] {
-        [
-            self.read(HI_CHIP_MINOR_FEATURE_1).into_raw(),
-            self.read(HI_CHIP_MINOR_FEATURE_2).into_raw(),
-            self.read(HI_CHIP_MINOR_FEATURE_3).into_raw(),
-        ]
-    }
-    fn later_minor_features(&self) -> [u32; 3] {
-        [
-            self.read(HI_CHIP_MINOR_FEATURE_4).into_raw(),
-            self.read(HI_CHIP_MINOR_FEATURE_5).into_raw(),
-            self.read(HI_CHIP_MINOR_FEATURE_6).into_raw(),
-        ]
-    }
-    fn later_specs(&self) -> HI_CHIP_SPECS_4 {
-        self.read(HI_CHIP_SPECS_4)
-    }
-    fn design(&self) -> [u32; 3] {
-        [
-            self.read(HI_CHIP_PRODUCT_ID).into_raw(),
-            self.read(HI_CHIP_ECO_ID).into_raw(),
-            self.read(HI_CHIP_CUSTOMER_ID).into_raw(),
-        ]
-    }
-    fn specs(&self) -> (HI_CHIP_SPECS, HI_CHIP_SPECS_2, HI_CHIP_SPECS_3) {
-        (
-            self.read(HI_CHIP_SPECS),
-            self.read(HI_CHIP_SPECS_2),
-            self.read(HI_CHIP_SPECS_3),
-        )
-    }
 }
 
 mod tests;

@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     abi::HardwareType,
+    hw::regs::HI_CHIP_TIME,
     params::Choice, //
 };
 
@@ -110,8 +111,7 @@ impl Identity {
             (0x320, 0x5220) => 8,
             _ => return None,
         };
-        let (_, time) = words.date_time();
-        (time != 0x0206_2400).then_some(limit)
+        (word!(words, HI_CHIP_TIME) != 0x0206_2400).then_some(limit)
     }
 
     /// Whether `PM_POWER_CONTROLS` and `PM_MODULE_CONTROLS` are at the usual offsets. The first

@@ -16,45 +16,26 @@ mod cases {
     }
 
     impl Words for Core {
-        fn identity(&self) -> HI_CHIP_IDENTITY {
-            HI_CHIP_IDENTITY::zeroed()
-        }
-        fn model(&self) -> u32 {
-            self.model
-        }
-        fn revision(&self) -> u32 {
-            self.revision
-        }
-        fn date_time(&self) -> (u32, u32) {
-            (0, 0)
-        }
-        fn features(&self) -> u32 {
-            self.features
-        }
-        fn minor_features_0(&self) -> u32 {
-            self.minor[0]
-        }
-        fn minor_features_1(&self) -> u32 {
-            self.minor[1]
-        }
-        fn more_minor_features(&self) -> [u32; 3] {
-            [self.minor[1], self.minor[2], self.minor[3]]
-        }
-        fn later_minor_features(&self) -> [u32; 3] {
-            [4, 5, 6]
-        }
-        fn later_specs(&self) -> HI_CHIP_SPECS_4 {
-            HI_CHIP_SPECS_4::from_raw(self.specs[3])
-        }
-        fn design(&self) -> [u32; 3] {
-            [0x4508_0009, 0, 0x88]
-        }
-        fn specs(&self) -> (HI_CHIP_SPECS, HI_CHIP_SPECS_2, HI_CHIP_SPECS_3) {
-            (
-                HI_CHIP_SPECS::from_raw(self.specs[0]),
-                HI_CHIP_SPECS_2::from_raw(self.specs[1]),
-                HI_CHIP_SPECS_3::from_raw(self.specs[2]),
-            )
+        fn word(&self, offset: usize) -> u32 {
+            match offset {
+                0x01C => self.features,
+                0x020 => self.model,
+                0x024 => self.revision,
+                0x030 => 0x88,
+                0x034 => self.minor[0],
+                0x048 => self.specs[0],
+                0x074 => self.minor[1],
+                0x080 => self.specs[1],
+                0x084 => self.minor[2],
+                0x088 => self.minor[3],
+                0x08C => self.specs[2],
+                0x094 => 4,
+                0x09C => self.specs[3],
+                0x0A0 => 5,
+                0x0A8 => 0x4508_0009,
+                0x0DC => 6,
+                _ => 0,
+            }
         }
     }
 
