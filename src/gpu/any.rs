@@ -196,7 +196,11 @@ impl<P: Payload> Switch for PowerSwitch<P> {
                 Err(bytes) => bytes,
             };
             if tries == RETURN_TRIES {
-                self.core.hardware().tell_lost(bytes);
+                dev_err!(
+                    self.core.hardware().device(),
+                    "hibernation would lose {} KiB of the pool, which lies outside of the kernel's memory: end the programs that draw first, or have the pool in CMA\n",
+                    bytes.div_ceil(1024)
+                );
                 return Err(EBUSY);
             }
             fsleep(Delta::from_millis(RETURN_PAUSE));

@@ -76,39 +76,21 @@ const SELECTOR: u32 = 0xF;
 
 /// A debug port: its name and offset, the register and the first bit that select its value, and its
 /// value for selector 15.
-struct Port {
-    name: &'static str,
-    offset: usize,
-    config: usize,
-    shift: u32,
-    signature: u32,
-}
+struct Port(&'static str, usize, usize, u32, u32);
 
 /// The debug ports, one for each block.
 static PORTS: [Port; 10] = [
-    Port::new("RA", 0x448, 1, 16, 0x1234_4321),
-    Port::new("TX", 0x44C, 1, 24, 0x1221_1221),
-    Port::new("FE", 0x450, 0, 0, 0xBABE_F00D),
-    Port::new("PE", 0x454, 0, 16, 0xBABE_F00D),
-    Port::new("DE", 0x458, 0, 8, 0xBABE_F00D),
-    Port::new("SH", 0x45C, 0, 24, 0xDEAD_BEEF),
-    Port::new("PA", 0x460, 1, 0, 0x0000_AAAA),
-    Port::new("SE", 0x464, 1, 8, 0x5E5E_5E5E),
-    Port::new("MC", 0x468, 2, 0, 0x1234_5678),
-    Port::new("HI", 0x46C, 2, 8, 0xAAAA_AAAA),
+    Port("RA", 0x448, 1, 16, 0x1234_4321),
+    Port("TX", 0x44C, 1, 24, 0x1221_1221),
+    Port("FE", 0x450, 0, 0, 0xBABE_F00D),
+    Port("PE", 0x454, 0, 16, 0xBABE_F00D),
+    Port("DE", 0x458, 0, 8, 0xBABE_F00D),
+    Port("SH", 0x45C, 0, 24, 0xDEAD_BEEF),
+    Port("PA", 0x460, 1, 0, 0x0000_AAAA),
+    Port("SE", 0x464, 1, 8, 0x5E5E_5E5E),
+    Port("MC", 0x468, 2, 0, 0x1234_5678),
+    Port("HI", 0x46C, 2, 8, 0xAAAA_AAAA),
 ];
-
-impl Port {
-    const fn new(name: &'static str, offset: usize, config: usize, shift: u32, sign: u32) -> Self {
-        Self {
-            name,
-            offset,
-            config,
-            shift,
-            signature: sign,
-        }
-    }
-}
 
 /// The values of a port, by selector.
 type Shown = [u32; 16];
@@ -188,12 +170,12 @@ impl Hardware {
             self.count();
         }
         self.with_selectors(|| {
-            for (port, shown) in PORTS.iter().zip(&mut dump.ports) {
+            for (&Port(_, offset, config, shift, _), shown) in PORTS.iter().zip(&mut dump.ports) {
                 for (select, shown) in (0u32..).zip(shown) {
-                    *shown = self.selected(port.offset, port.config, select << port.shift);
+                    *shown = self.selected(offset, config, select << shift);
                 }
                 // The selector of the next port is in another field.
-                let _ = self.selected(port.offset, port.config, 0);
+                let _ = self.selected(offset, config, 0);
             }
         });
         self.forget_selected();
@@ -204,13 +186,13 @@ impl Hardware {
         for (name, value) in dump.registers {
             dev_info!(self.dev, "GPU state: {} {:#010x}\n", name, value);
         }
-        for (port, shown) in PORTS.iter().zip(&dump.ports) {
+        for (Port(name, .., signature), shown) in PORTS.iter().zip(&dump.ports) {
             let [counters @ .., sign] = shown;
-            let is_right = *sign == port.signature;
+            let is_right = sign == signature;
             dev_info!(
                 self.dev,
                 "GPU state: {} signature {:#010x}{}, {:x?}\n",
-                port.name,
+                name,
                 sign,
                 if is_right { "" } else { " (wrong)" },
                 counters

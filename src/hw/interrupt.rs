@@ -140,7 +140,7 @@ impl Hardware {
     /// GPU address of the front end's position.
     pub(crate) fn position(&self) -> u32 {
         match self.identity.hardware_type() {
-            HardwareType::Vector => self.vector_position(),
+            HardwareType::Vector => self.registers.read(VG_COMMAND_POSITION).into_raw(),
             _ => self.registers.read(FE_DMA_ADDRESS).into_raw(),
         }
     }
@@ -165,14 +165,6 @@ impl Hardware {
     /// caused.
     pub(crate) fn may_tell(&self, id: i32) -> bool {
         self.errors.allow_job(id)
-    }
-
-    /// Prints that a job is dropped because it has delayed others for `limit` milliseconds.
-    pub(crate) fn report_too_long(&self, limit: u32) {
-        dev_err!(
-            self.dev,
-            "a job has held others up for {limit} ms (jobTimeout): it is dropped\n"
-        );
     }
 
     /// Prints that the core hangs, in the vendor's words, which scripts search for.

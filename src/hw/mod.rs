@@ -261,7 +261,7 @@ impl Hardware {
     }
 
     /// Sets the page table of every unit (MMU version 1).
-    fn set_page_table(&self, table: u32) {
+    pub(crate) fn set_page_table(&self, table: u32) {
         let regs = &self.registers;
         regs.write_reg(MC_MMU_FE_PAGE_TABLE::from_raw(table));
         regs.write_reg(MC_MMU_RA_PAGE_TABLE::from_raw(table));
@@ -363,15 +363,20 @@ impl Hardware {
         }
         // A client may cause this repeatedly.
         if self.errors.allow_job(0) {
-            dev_err!(
-                self.dev,
-                "the GPU does not come out of reset (idle {:#010x}, clock control {:#010x})\n",
-                self.idle(),
-                self.clock_control()
-            );
+            self.report_stuck();
         }
         // Not ETIMEDOUT, because the driver core prints a line for that.
         Err(ENODEV)
+    }
+
+    /// Prints that the core stays busy after its resets.
+    fn report_stuck(&self) {
+        dev_err!(
+            self.dev,
+            "the GPU does not come out of reset (idle {:#010x}, clock control {:#010x})\n",
+            self.idle(),
+            self.clock_control()
+        );
     }
 
     /// Resets the core until it is idle and `is_right` accepts it: at most [`RESET_ATTEMPTS`] times

@@ -130,24 +130,6 @@ impl Hardware {
         held.is_ok()
     }
 
-    /// Prints how many jobs are dropped, if any, because the core is removed.
-    pub(crate) fn tell_dropped(&self, dropped: u32) {
-        if dropped > 0 {
-            dev_warn!(
-                self.dev,
-                "jobs that had not ended and are dropped: {dropped}\n"
-            );
-        }
-    }
-
-    /// Prints that running work prevents system suspend.
-    pub(crate) fn tell_sleepless(&self) {
-        dev_warn!(
-            self.dev,
-            "what the GPU does takes too long: the machine does not sleep\n"
-        );
-    }
-
     /// Whether the core is on. A caller that then accesses a register must be the code that
     /// switches the core, or must keep that code from running.
     pub(crate) fn is_on(&self) -> bool {
@@ -293,15 +275,6 @@ impl Hardware {
         self.power.clocks.rates().0
     }
 
-    /// Prints that hibernation is refused because `bytes` of the pool would be lost.
-    pub(crate) fn tell_lost(&self, bytes: usize) {
-        dev_err!(
-            self.dev,
-            "hibernation would lose {} KiB of the pool, which lies outside of the kernel's memory: end the programs that draw first, or have the pool in CMA\n",
-            bytes.div_ceil(1024)
-        );
-    }
-
     /// Whether a recovery cycles the power domain. Then the core goes off even if it has jobs.
     pub(crate) fn is_cycled(&self) -> bool {
         self.state.is_cycled.load(Relaxed)
@@ -364,18 +337,14 @@ impl Hardware {
         Ok(())
     }
 
-    /// Enables the clocks during [`Hardware::cycle`].
-    pub(crate) fn switch_on_cycled(&self) -> Result {
-        self.clock()
-    }
-
     fn enable_clocks(&self) -> Result {
         self.power.clocks.enable().inspect_err(|error| {
             dev_err!(self.dev, "its clocks cannot be enabled ({error:?})\n");
         })
     }
 
-    fn clock(&self) -> Result {
+    /// Enables the clocks and loads the clock register. The core is then on, but not reset.
+    pub(crate) fn clock(&self) -> Result {
         self.enable_clocks()?;
         load_clock(&self.registers, HI_CLOCK_CONTROL::zeroed());
         if !self.state.is_on.xchg(true, Full) {

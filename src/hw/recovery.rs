@@ -97,12 +97,7 @@ impl Hardware {
                 found.model,
                 found.revision
             ),
-            None => dev_err!(
-                self.dev,
-                "the GPU does not come out of reset (idle {:#010x}, clock control {:#010x})\n",
-                self.idle(),
-                self.clock_control()
-            ),
+            None => self.report_stuck(),
         }
         Err(ENODEV)
     }

@@ -13,16 +13,10 @@ use kernel::io::register;
 register! {
     /// Clocks, soft reset, and whether the engines are idle.
     pub(crate) HI_CLOCK_CONTROL(u32) @ 0x000 {
-        /// The 3D core's clock is off.
-        0:0 clk3d_dis => bool;
-        /// The 2D core's clock is off.
-        1:1 clk2d_dis => bool;
         /// Clock divider: n/64 of the input clock, 1 to 64.
         8:2 fscale_val;
         /// Strobe that loads the divider.
         9:9 fscale_cmd_load => bool;
-        /// The debug registers do not count.
-        11:11 disable_debug_registers => bool;
         /// Resets the core while set.
         12:12 soft_reset => bool;
         /// 3D is idle.
@@ -220,8 +214,6 @@ register! {
     pub(crate) MC_MMU_RA_PAGE_TABLE(u32) @ 0x410 {}
     /// Memory controller switches.
     pub(crate) MC_DEBUG_MEMORY(u32) @ 0x414 {
-        /// Limit of outstanding requests.
-        7:0 outstanding;
         /// Level 2 cache of hierarchical Z is off.
         12:12 hz_l2_disable => bool;
         /// Fast clear is off.
@@ -246,15 +238,9 @@ register! {
     /// Selected counter of the pixel engine.
     pub(crate) MC_PROFILE_PE_READ(u32) @ 0x454 {}
     /// Selects counters of front end, drawing engine, pixel engine and shader.
-    pub(crate) MC_PROFILE_CONFIG0(u32) @ 0x470 {
-        /// For the pixel engine.
-        19:16 pe;
-    }
+    pub(crate) MC_PROFILE_CONFIG0(u32) @ 0x470 {}
     /// Selects counters of primitive assembler, setup, rasterizer and texture engine.
-    pub(crate) MC_PROFILE_CONFIG1(u32) @ 0x474 {
-        /// For the rasterizer.
-        19:16 ra;
-    }
+    pub(crate) MC_PROFILE_CONFIG1(u32) @ 0x474 {}
     /// Bus settings.
     pub(crate) MC_BUS_CONFIG(u32) @ 0x480 {}
 

@@ -36,16 +36,6 @@ impl Hardware {
         self.enable(INTERRUPTS);
     }
 
-    /// Sets the page table of every unit.
-    pub(crate) fn set_vector_table(&self, table: u32) {
-        self.set_page_table(table);
-    }
-
-    /// Physical address of the front end's position.
-    pub(super) fn vector_position(&self) -> u32 {
-        self.registers.read(VG_COMMAND_POSITION).into_raw()
-    }
-
     /// Whether all modules that draw are idle.
     pub(crate) fn is_vector_idle(&self) -> bool {
         self.idle() & IDLE == IDLE
@@ -55,7 +45,7 @@ impl Hardware {
     /// counters.
     pub(crate) fn vector_progress(&self) -> Progress {
         Progress {
-            position: self.vector_position(),
+            position: self.position(),
             drawn: self.idle(),
             command: None,
         }

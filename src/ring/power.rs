@@ -92,7 +92,7 @@ impl<F: FrontEnd> Engine<F> {
     /// and have been printed.
     pub(crate) fn switch_on(self: &Arc<Self>) -> Result {
         if self.hardware.is_cycled() {
-            return self.hardware.switch_on_cycled();
+            return self.hardware.clock();
         }
         if self.is_dead() {
             return self.hardware.switch_on_isolated();
@@ -241,7 +241,13 @@ impl<F: FrontEnd> Engine<F> {
         let completing = self.completion.lock();
         self.abandon();
         drop(completing);
-        self.hardware.tell_dropped(losses.dropped());
+        let dropped = losses.dropped();
+        if dropped > 0 {
+            dev_warn!(
+                self.hardware.device(),
+                "jobs that had not ended and are dropped: {dropped}\n"
+            );
+        }
     }
 
     /// Prepares for system suspend: gives no more places, and waits for the jobs under way.
@@ -257,7 +263,10 @@ impl<F: FrontEnd> Engine<F> {
         let more = longest.saturating_add(SLEEP_TIME);
         let is_quiet = self.poll_for(newest, SLEEP_TIME) || F::hold_jobs(self, newest, more);
         if !is_quiet {
-            self.hardware.tell_sleepless();
+            dev_warn!(
+                self.hardware.device(),
+                "what the GPU does takes too long: the machine does not sleep\n"
+            );
             self.wake_up();
             return Err(EBUSY);
         }

@@ -218,7 +218,11 @@ impl<F: FrontEnd> Engine<F> {
             *snapshot = self.take_snapshot(decisions[0] == AfterReset::Guilty);
             if tells {
                 match cause {
-                    Cause::TooLong => self.hardware.report_too_long(self.config.job_limit()),
+                    Cause::TooLong => dev_err!(
+                        self.hardware.device(),
+                        "a job has held others up for {} ms (jobTimeout): it is dropped\n",
+                        self.config.job_limit()
+                    ),
                     _ => self.hardware.report_hang(),
                 }
             }

@@ -197,7 +197,7 @@ impl<P: Payload> FrontEnd for SingleEnd<P> {
         _: Cause,
         decisions: &[AfterReset; IDS],
     ) -> Result<(u32, u32), Errno> {
-        queue.hardware.set_vector_table(queue.front.table);
+        queue.hardware.set_page_table(queue.front.table);
         let mut state = queue.state.lock();
         state.front.core.forget();
         state.front.start(false);
@@ -226,7 +226,7 @@ impl<P: Payload> FrontEnd for SingleEnd<P> {
     }
 
     fn start_again(queue: &Arc<Queue<P>>) -> Result<(), Errno> {
-        queue.hardware.set_vector_table(queue.front.table);
+        queue.hardware.set_page_table(queue.front.table);
         let mut state = queue.state.lock();
         state.is_off = false;
         state.front.raised = 0;

@@ -153,7 +153,7 @@ impl<P: Payload> Queue<P> {
         // The DMA mask keeps the memory below 4 GiB.
         let address = u32::try_from(memory.dma_address())?;
         let scratch = u32::try_from(scratch_memory.dma_address())?;
-        hardware.set_vector_table(table);
+        hardware.set_page_table(table);
         let front = SingleEnd {
             scratch_memory,
             scratch,
