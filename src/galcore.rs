@@ -93,6 +93,7 @@ use kernel::{
 use params::Parameters;
 use sys::{
     chrdev::CharDevice,
+    debugfs::Folder,
     platform::Adapter,
     procfs::Entry,
     work::OwnQueue, //
@@ -104,8 +105,8 @@ use uapi::OpenedFile;
 #[pin_data]
 struct Galcore {
     _files: CharDevice<OpenedFile>,
-    _debug: diag::debugfs::Files,
-    _vendor_debug: diag::gc::Files,
+    _debug: Folder,
+    _vendor_debug: Folder,
     _proc: Entry<diag::proc::Status>,
     _cores: ParameterCores,
     #[pin]
@@ -127,8 +128,8 @@ impl InPlaceModule for Galcore {
                 _driver <- Registration::new(driver::NAME, module),
                 _cores: ParameterCores::new(&parameters)?,
                 _proc: Entry::new()?,
-                _vendor_debug: diag::gc::Files::new()?,
-                _debug: diag::debugfs::Files::new()?,
+                _vendor_debug: Folder::new(c"gc", &diag::gc::FILES)?,
+                _debug: Folder::new(c"galcore", &diag::debugfs::FILES)?,
                 _files: uapi::register(major)?,
             }))
         })

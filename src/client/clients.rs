@@ -321,9 +321,12 @@ impl Clients {
         Some(member.process.clone())
     }
 
-    /// Calls `look` with the id and the [`Process`] of each process that has files. Skips processes
-    /// that come during the walk, and may skip those that end.
-    pub(crate) fn for_each_process(&self, mut look: impl FnMut(i32, &Process)) {
+    /// Calls `show` with the id and the [`Process`] of each process that has files, until it fails.
+    /// Skips processes that come during the walk, and may skip those that end.
+    pub(crate) fn for_each_process(
+        &self,
+        mut show: impl FnMut(i32, &Process) -> fmt::Result,
+    ) -> fmt::Result {
         let (mut from, mut end) = (0, None);
         // Bounded: stops at the member that was the newest when the walk began.
         loop {
@@ -337,14 +340,14 @@ impl Clients {
                 };
                 let end = *end.get_or_insert_with(newest);
                 let Some(member) = members.next(from).filter(|_| from <= end) else {
-                    return;
+                    return Ok(());
                 };
                 let leader = member.leader.tgid_nr_ns(None);
                 (leader, member.process.clone(), member.files > 0)
             };
             from = process.number() + 1;
             if has_files {
-                look(leader, &process);
+                show(leader, &process)?;
             }
         }
     }

@@ -40,9 +40,11 @@
 //! lines end with `gone`. Jobs that are submitted after the reader has reached the core are not
 //! shown, so the file ends. It has the words of all clients, so opening it takes `CAP_SYS_ADMIN`.
 
+use super::with_clients;
 use crate::{
     client::{
         AnyCore,
+        Clients,
         CLIENTS, //
     },
     prelude::*,
@@ -51,7 +53,6 @@ use crate::{
         clock,
         debugfs::{
             File,
-            Folder,
             Mark, //
         },
         decimal::Decimal, //
@@ -59,52 +60,33 @@ use crate::{
 };
 
 /// All files.
-static FILES: [File; 7] = [
-    File::new(c"interface", show_interfaces),
-    File::new(c"pending", show_pending),
-    File::new(c"jobs", show_jobs),
-    File::new(c"resets", show_resets),
-    File::new(c"usage", show_usage),
-    File::new(c"scratch", show_scratch),
+pub(crate) static FILES: [File; 7] = [
+    File::new(c"interface", |f| with_clients(f, show_interfaces)),
+    File::new(c"pending", |f| with_clients(f, show_pending)),
+    File::new(c"jobs", |f| with_clients(f, show_jobs)),
+    File::new(c"resets", |f| with_clients(f, show_resets)),
+    File::new(c"usage", |f| with_clients(f, show_usage)),
+    File::new(c"scratch", |f| with_clients(f, show_scratch)),
     File::of_records(c"ring", advance, show),
 ];
 
-/// The files, until this is dropped.
-pub(crate) struct Files {
-    _folder: Folder,
-}
-
-impl Files {
-    /// Creates the files. Errors as [`Folder::new`].
-    pub(crate) fn new() -> Result<Self, Errno> {
-        Ok(Self {
-            _folder: Folder::new(c"galcore", &FILES)?,
-        })
-    }
-}
-
-fn show_pending(f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let Some(clients) = CLIENTS.get() else {
-        return Ok(());
-    };
+fn show_pending(f: &mut fmt::Formatter<'_>, clients: &Clients) -> fmt::Result {
     let device = clients.device();
     let (objects, processes) = device.reclaimer().pending();
     let mappings = device.vm().pending();
     writeln!(f, "{objects} {processes} {mappings}")
 }
 
-fn show_jobs(f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let Some(clients) = CLIENTS.get() else {
-        return Ok(());
-    };
+fn show_jobs(f: &mut fmt::Formatter<'_>, clients: &Clients) -> fmt::Result {
     let mut result = Ok(());
     for core in clients.device().cores() {
         core.ring().for_each_job(|job| {
             let mut submitter = 0;
-            clients.for_each_process(|leader, process| {
+            let found = clients.for_each_process(|leader, process| {
                 if process.number() == job.process {
                     submitter = leader;
                 }
+                Ok(())
             });
             let pipes = match (job.uses.pipe_3d, job.uses.pipe_2d) {
                 (true, true) => "3d+2d",
@@ -123,56 +105,45 @@ fn show_jobs(f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 job.words.1,
                 job.retired
             );
-            result = result.and(line);
+            result = result.and(found).and(line);
         });
     }
     result
 }
 
-fn show_interfaces(f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let Some(clients) = CLIENTS.get() else {
-        return Ok(());
-    };
-    let mut result = Ok(());
+fn show_interfaces(f: &mut fmt::Formatter<'_>, clients: &Clients) -> fmt::Result {
     clients.for_each_process(|leader, process| {
-        if let Some((choice, bytes)) = process.interface() {
-            let line = writeln!(
-                f,
-                "{leader} {} {bytes} {}",
-                choice.format().name(),
-                choice.reason.text()
-            );
-            result = result.and(line);
-        }
-    });
-    result
+        let Some((choice, bytes)) = process.interface() else {
+            return Ok(());
+        };
+        writeln!(
+            f,
+            "{leader} {} {bytes} {}",
+            choice.format().name(),
+            choice.reason.text()
+        )
+    })
 }
 
-fn show_resets(f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let Some(clients) = CLIENTS.get() else {
-        return Ok(());
-    };
-    let mut result = Ok(());
+fn show_resets(f: &mut fmt::Formatter<'_>, clients: &Clients) -> fmt::Result {
     for core in clients.device().cores() {
-        let line = writeln!(f, "core {} {}", core.index(), core.ring().resets());
-        result = result.and(line);
+        writeln!(f, "core {} {}", core.index(), core.ring().resets())?;
     }
     for core in clients.device().vectors() {
-        let line = writeln!(f, "core {} {}", core.index(), core.queue().resets());
-        result = result.and(line);
+        writeln!(f, "core {} {}", core.index(), core.queue().resets())?;
     }
     clients.for_each_process(|leader, process| {
         let counts = process.resets().counts();
         if counts.guilty == 0 && counts.innocent == 0 {
-            return;
+            return Ok(());
         }
-        let line = writeln!(
+        writeln!(
             f,
             "process {leader} {} {} {}",
             counts.guilty, counts.innocent, counts.dropped
-        );
-        result = result.and(line);
-    });
+        )
+    })?;
+    let mut result = Ok(());
     clients.hangs().for_each_user(|user, owed| {
         let line = writeln!(f, "user {user} {owed}");
         result = result.and(line);
@@ -180,10 +151,7 @@ fn show_resets(f: &mut fmt::Formatter<'_>) -> fmt::Result {
     result
 }
 
-fn show_usage(f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let Some(clients) = CLIENTS.get() else {
-        return Ok(());
-    };
+fn show_usage(f: &mut fmt::Formatter<'_>, clients: &Clients) -> fmt::Result {
     f.write_fmt(fmt!("time {}\n", Decimal(sys::monotonic_ns())))?;
     let device = clients.device();
     for core in device.all_cores() {
@@ -195,7 +163,6 @@ fn show_usage(f: &mut fmt::Formatter<'_>) -> fmt::Result {
             "core {place} {kind} {busy} {on} {off} {idle} {suspend}\n"
         ))?;
     }
-    let mut result = Ok(());
     clients.for_each_process(|leader, process| {
         let jobs = process.jobs();
         for core in device.all_cores() {
@@ -203,18 +170,14 @@ fn show_usage(f: &mut fmt::Formatter<'_>) -> fmt::Result {
             if jobs[place] > 0 {
                 let [busy, jobs] = [process.busy_on(&core), jobs[place]].map(Decimal);
                 let number = Decimal(process.number());
-                let line = f.write_fmt(fmt!("process {leader} {number} {place} {busy} {jobs}\n"));
-                result = result.and(line);
+                f.write_fmt(fmt!("process {leader} {number} {place} {busy} {jobs}\n"))?;
             }
         }
-    });
-    result
+        Ok(())
+    })
 }
 
-fn show_scratch(f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let Some(clients) = CLIENTS.get() else {
-        return Ok(());
-    };
+fn show_scratch(f: &mut fmt::Formatter<'_>, clients: &Clients) -> fmt::Result {
     let Ok(core) = clients.device().first_core() else {
         return Ok(());
     };

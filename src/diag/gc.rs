@@ -18,6 +18,7 @@
 //! The numbers of cores are the vendor's: from 0 on for 3D cores, from 8 on for 2D cores, and 9 for
 //! the vector graphics core. Source: the debugfs of the 6.4.3 driver, and the parser of imx-gputop.
 
+use super::with_clients;
 use crate::{
     abi::{
         newest_version,
@@ -26,6 +27,7 @@ use crate::{
     },
     client::{
         AnyCore,
+        Clients,
         Device,
         Process,
         CLIENTS, //
@@ -36,10 +38,7 @@ use crate::{
             self,
             Stamp, //
         },
-        debugfs::{
-            File,
-            Folder, //
-        },
+        debugfs::File,
         decimal::{
             Decimal,
             Digits, //
@@ -53,33 +52,19 @@ const FIRST_2D: usize = 8;
 const VECTOR: usize = 9;
 
 /// All files.
-static FILES: [File; 11] = [
+pub(crate) static FILES: [File; 11] = [
     File::new(c"info", show_info),
     File::new(c"clients", show_clients),
-    File::new(c"meminfo", show_pools),
-    File::new(c"idle", show_idle),
-    File::new(c"database", show_database),
+    File::new(c"meminfo", |f| with_clients(f, show_pools)),
+    File::new(c"idle", |f| with_clients(f, show_idle)),
+    File::new(c"database", |f| with_clients(f, show_database)),
     File::new(c"version", show_version),
     File::writable(c"vidmem", show_memory, choose),
     File::new(c"clk", show_clocks),
-    File::new(c"poweroff_timeout", show_delay),
+    File::new(c"poweroff_timeout", |f| with_clients(f, show_delay)),
     File::new(c"core_count", show_count),
     File::new(c"load", show_load),
 ];
-
-/// The files, until this is dropped.
-pub(crate) struct Files {
-    _folder: Folder,
-}
-
-impl Files {
-    /// Creates the files. Errors as [`Folder::new`].
-    pub(crate) fn new() -> Result<Self, Errno> {
-        Ok(Self {
-            _folder: Folder::new(c"gc", &FILES)?,
-        })
-    }
-}
 
 /// The cores with the vendor's numbers.
 fn numbered(device: &Device) -> impl Iterator<Item = (usize, AnyCore)> + '_ {
@@ -185,10 +170,7 @@ fn percent(part: u64, all: u64) -> u32 {
     (part / (all / 100).max(1)).min(100)
 }
 
-fn show_idle(f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let Some(clients) = CLIENTS.get() else {
-        return Ok(());
-    };
+fn show_idle(f: &mut fmt::Formatter<'_>, clients: &Clients) -> fmt::Result {
     let first = clients.device().all_cores().next();
     let Some(times) = first.map(|core| core.power_times()) else {
         return Ok(());
@@ -210,10 +192,7 @@ fn show_version(f: &mut fmt::Formatter<'_>) -> fmt::Result {
     ))
 }
 
-fn show_delay(f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let Some(clients) = CLIENTS.get() else {
-        return Ok(());
-    };
+fn show_delay(f: &mut fmt::Formatter<'_>, clients: &Clients) -> fmt::Result {
     let first = clients.device().all_cores().next();
     let Some(delay) = first.map(|core| core.off_delay()) else {
         return Ok(());
@@ -281,16 +260,9 @@ const RULE: &str =
 static CHOSEN: Atomic<i32> = Atomic::new(0);
 
 /// Calls `show` with each process until it fails.
-fn for_each_process(mut show: impl FnMut(i32, &Process) -> fmt::Result) -> fmt::Result {
-    let mut result = Ok(());
-    if let Some(clients) = CLIENTS.get() {
-        clients.for_each_process(|id, process| {
-            if result.is_ok() {
-                result = show(id, process);
-            }
-        });
-    }
-    result
+fn for_each_process(show: impl FnMut(i32, &Process) -> fmt::Result) -> fmt::Result {
+    let clients = CLIENTS.get();
+    clients.map_or(Ok(()), |clients| clients.for_each_process(show))
 }
 
 fn show_clients(f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -299,10 +271,7 @@ fn show_clients(f: &mut fmt::Formatter<'_>) -> fmt::Result {
     for_each_process(|id, process| f.write_fmt(fmt!("{id:<8}{}\n", process.name())))
 }
 
-fn show_pools(f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let Some(clients) = CLIENTS.get() else {
-        return Ok(());
-    };
+fn show_pools(f: &mut fmt::Formatter<'_>, clients: &Clients) -> fmt::Result {
     let usage = clients.device().memory().usage();
     let total = usage.pool + usage.pool_free;
     f.write_fmt(fmt!("VIDEO MEMORY:\n  POOL SYSTEM:\n"))?;
@@ -316,7 +285,7 @@ fn show_pools(f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_fmt(fmt!("    {what}{bytes:>10} B\n"))?;
     }
     let mut most = 0u64;
-    for_each_process(|_, process| {
+    clients.for_each_process(|_, process| {
         most = most.saturating_add(process.ledgers().video.scattered.max);
         Ok(())
     })?;
@@ -407,10 +376,7 @@ fn choose(reader: &mut UserSliceReader) -> Result<(), Errno> {
     Ok(())
 }
 
-fn show_database(f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let Some(clients) = CLIENTS.get() else {
-        return Ok(());
-    };
+fn show_database(f: &mut fmt::Formatter<'_>, clients: &Clients) -> fmt::Result {
     let first = clients.device().all_cores().next();
     let idle = first.map_or(0, |core| {
         let times = core.power_times();
@@ -419,7 +385,7 @@ fn show_database(f: &mut fmt::Formatter<'_>) -> fmt::Result {
         all.saturating_sub(clock::nanoseconds(core.load().busy))
     });
     f.write_fmt(fmt!("GPU Idle: {} ns\n", Decimal(idle)))?;
-    for_each_process(|id, process| {
+    clients.for_each_process(|id, process| {
         f.write_fmt(fmt!("{RULE}\nProcess: {id:<8} {}\n", process.name()))?;
         f.write_fmt(fmt!(
             "Records:\n{:>14} {:>3} {:>16} {:>16} {:>16}\n",
