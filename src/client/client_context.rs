@@ -220,7 +220,7 @@ impl OwnContext {
             let PerCore { loaded, kept, .. } = &mut tables.per_core[core.index()];
             if let Some(kept) = kept {
                 kept.follow(loaded.epoch());
-                let (mut all, first) = kept.words(entry, core.ring().caches())?;
+                let (mut all, first) = kept.words(entry, core.engine().caches())?;
                 all.extend_from_slice(&words, crate::sys::GFP_CLIENT)?;
                 // No known client loads more states.
                 if all.len() <= MAX_STATE_WORDS {

@@ -247,7 +247,7 @@ pub(super) fn commit(
         context => context.flatten(),
     };
     let hold = context.map(|context| context.hold()).transpose()?;
-    let mut queue = Queue::empty(process, core.ring().empty_payload());
+    let mut queue = Queue::empty(process, core.engine().empty_payload());
     let fill = |queue: &mut Queue<'_>| queue.read(commit.queue, format);
     let (submitted, switched) = submission::submit_words(
         process,

@@ -95,7 +95,7 @@ pub(super) fn detach(process: &Process, context: u32) -> bool {
 pub(super) fn stall(process: &Process, core: &Core, is_limited: bool) -> Result {
     let stalled = wait_for_all(process, core, is_limited);
     if stalled == Err(Error::GpuNotResponding) {
-        core.ring().look_now();
+        core.engine().look_now();
         warn_client!(
             STUCK,
             "STALL: GPU Stuck: core {} has not done all in time",
@@ -108,7 +108,7 @@ pub(super) fn stall(process: &Process, core: &Core, is_limited: bool) -> Result 
 }
 
 fn wait_for_all(process: &Process, core: &Core, is_limited: bool) -> Result {
-    let ring = core.ring();
+    let ring = core.engine();
     let newest = ring.newest();
     if is_limited {
         let what = WaitFor::Job(core.index(), newest);

@@ -112,7 +112,7 @@ impl Process {
             ALL_WORK => {
                 self.clients.forget(self);
                 let cores = self.device.cores();
-                cores.for_each(|core| core.ring().forget_process(self.number));
+                cores.for_each(|core| core.engine().forget_process(self.number));
                 self.give_all_back();
                 self.wait_in_rings(reclaimer.newest());
             }

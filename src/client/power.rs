@@ -131,7 +131,7 @@ impl Clients {
                 scale => scale,
             };
             if core.hardware().scale() != scale {
-                core.ring().set_scale(scale);
+                core.engine().set_scale(scale);
             }
         }
     }

@@ -135,7 +135,7 @@ fn count_core(process: &Process, core: &Core) -> Result {
             sys::GFP_CLIENT,
         )?)
     };
-    let _: Option<()> = core.ring().if_on(|hardware| hardware.count());
+    let _: Option<()> = core.engine().if_on(|hardware| hardware.count());
     if let Some(mut count) = count {
         count.bases = [count.counting.tally().totals(); SETS];
         // Another thread may have begun a count. Replace it.
@@ -224,7 +224,9 @@ pub(super) fn end_counts(process: &Process) {
     let had_some = ended.each_ref().map(Option::is_some);
     drop(ended);
     for core in process.device.cores().filter(|core| had_some[core.index()]) {
-        let _: Option<()> = core.ring().if_on(|hardware| hardware.set_counting_clocks());
+        let _: Option<()> = core
+            .engine()
+            .if_on(|hardware| hardware.set_counting_clocks());
     }
 }
 
@@ -457,7 +459,7 @@ pub(super) fn dump_jobs(process: &Process) -> Result {
     admin_only()?;
     for core in process.device.cores().filter(|_| DUMPS.allow()) {
         let (mut jobs, mut oldest) = (0u32, 0);
-        core.ring().for_each_job(|job| {
+        core.engine().for_each_job(|job| {
             jobs += 1;
             if jobs == 1 {
                 oldest = job.number;
@@ -469,7 +471,7 @@ pub(super) fn dump_jobs(process: &Process) -> Result {
             core.index(),
             jobs,
             oldest,
-            core.ring().newest()
+            core.engine().newest()
         );
     }
     Ok(())

@@ -152,7 +152,7 @@ fn run_words(
         return Err(Error::InvalidArgument);
     }
     let entry = check::entry_pipe(core, "exec_state", entry)?;
-    let mut queue = Queue::empty(process, core.ring().empty_payload());
+    let mut queue = Queue::empty(process, core.engine().empty_payload());
     let fill = |queue: &mut Queue<'_>| match fence {
         Some(fence) => queue.events().push(Action::Fence(fence)),
         None => Ok(()),
@@ -244,7 +244,7 @@ fn wait_for_jobs(
 /// Waits for all jobs of `core`, at most [`FENCE_TIMEOUT`]. Errors: as
 /// [`wait_for_object`].
 pub(crate) fn wait_for_jobs_of(core: &Core) -> Result {
-    wait_for(core, core.ring().newest(), FENCE_TIMEOUT)
+    wait_for(core, core.engine().newest(), FENCE_TIMEOUT)
 }
 
 /// Waits for fence `number` of a core. Errors: as [`wait_for_object`].
@@ -270,7 +270,7 @@ pub(crate) fn check_alive(at: usize) -> Result {
 
 /// Waits for fence `number` of `core`, at most [`FENCE_TIMEOUT`]. No Unix signal interrupts it.
 pub(crate) fn settle_number(core: &Core, number: u32) {
-    core.ring()
+    core.engine()
         .poll_for(full_number(core, number), FENCE_TIMEOUT);
 }
 
@@ -278,7 +278,7 @@ pub(crate) fn settle_number(core: &Core, number: u32) {
 pub(crate) fn outlast_number(core: &Core, number: u32) -> bool {
     let number = full_number(core, number);
     let ended = wait::poll(FENCE_TIMEOUT, || {
-        let has_ended = core.ring().is_over(number);
+        let has_ended = core.engine().is_over(number);
         (has_ended || sys::is_killed()).then_some(has_ended)
     });
     ended == Some(true)
@@ -287,7 +287,7 @@ pub(crate) fn outlast_number(core: &Core, number: u32) -> bool {
 /// The number of the newest job of `core` with these low 32 bits. For a number that is not used
 /// yet, it is an old job.
 fn full_number(core: &Core, number: u32) -> u64 {
-    let newest = core.ring().newest();
+    let newest = core.engine().newest();
     // CAST: the low half.
     let age = (newest as u32).wrapping_sub(number);
     newest.saturating_sub(age.into())
@@ -295,8 +295,8 @@ fn full_number(core: &Core, number: u32) -> u64 {
 
 /// Waits for job `number` of `core`. A dropped job has ended, too.
 fn wait_for(core: &Core, number: u64, milliseconds: u32) -> Result {
-    match core.ring().wait_for(number, milliseconds) {
-        Err(Error::GpuNotResponding) if core.ring().is_over(number) => Ok(()),
+    match core.engine().wait_for(number, milliseconds) {
+        Err(Error::GpuNotResponding) if core.engine().is_over(number) => Ok(()),
         Err(Error::GpuNotResponding) => Err(match milliseconds {
             0 => Error::ChipNotReady,
             _ => Error::Timeout,

@@ -99,7 +99,7 @@ fn submit(
     mut commands: Option<&mut Submission<'_>>,
     queue: &mut Queue<'_>,
 ) -> Result<Submitted> {
-    let (ring, page) = (core.ring(), process.completion());
+    let (ring, page) = (core.engine(), process.completion());
     let mut turn = ring.turn(Some(process.usage.shares()));
     if commands.is_some() {
         queue.events().note_commands();
@@ -198,7 +198,7 @@ pub(super) fn submit_words<'a>(
         of_context = loaded.in_context(lent);
         check::lint(core, &tables, words);
         if lent != 0 {
-            check::complete(words, entry, core.ring().caches(), loaded)?;
+            check::complete(words, entry, core.engine().caches(), loaded)?;
         }
         (exit, tables.addresses.version(), loaded.epoch())
     };
@@ -242,7 +242,7 @@ pub(super) fn event_commit(
     format: Format,
 ) -> Result<Reply<'static>> {
     let first = queue;
-    let mut queue = Queue::empty(process, core.ring().empty_payload());
+    let mut queue = Queue::empty(process, core.engine().empty_payload());
     queue.read(first, format)?;
     if queue.is_empty() {
         return Ok(Reply::Nothing);
@@ -258,7 +258,7 @@ pub(super) fn queue_record(
     core: &Core,
     record: Record,
 ) -> Result<Reply<'static>> {
-    let mut queue = Queue::empty(process, core.ring().empty_payload());
+    let mut queue = Queue::empty(process, core.engine().empty_payload());
     queue.add(record)?;
     let reply = submit(process, core, None, &mut queue)?.into();
     queue.submitted();
@@ -467,7 +467,7 @@ impl Submission<'_> {
         };
         let room = check::lent_words(self.lent);
         if let Some(words) = self.words.get_mut(..room) {
-            let caches = self.core.ring().caches();
+            let caches = self.core.engine().caches();
             check::write_lent(words, self.lent, self.entry, caches, value_of);
         }
     }
@@ -552,7 +552,7 @@ impl Submission<'_> {
             return Ok(());
         }
         if let Some(buffers) = self.hold.as_mut().and_then(Hold::buffers) {
-            waits::progressing(self.process, self.core.ring(), buffers.last_use())?;
+            waits::progressing(self.process, self.core.engine(), buffers.last_use())?;
             self.merged = client_context::merge(buffers, self.delta, self.format);
             self.load = Some(buffers.load());
             self.is_context_new = true;

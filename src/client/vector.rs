@@ -187,7 +187,7 @@ pub(super) fn commit(
         &mut checked,
     )?;
     let mut tasks = Tasks::resolve(process, &records)?;
-    let queue = core.queue();
+    let queue = core.engine();
     let mut turn = queue.turn(Some(process.usage.shares()));
     tasks.0[2].events().note_commands();
     let place = loop {
@@ -400,7 +400,7 @@ fn check<'a>(
     let is_allowed = |value| bytes_from(value).is_some();
     let removals = tables.addresses.removals();
     let entry = core
-        .queue()
+        .engine()
         .entry(&author(process, context, removals, &is_allowed));
     let was = checked.take();
     let was = was.filter(|checked| checked.removals == removals && checked.entry == entry);
@@ -409,7 +409,7 @@ fn check<'a>(
     }
     let checks = process.device.parameters().check_addresses;
     let access = Access {
-        scratch: core.queue().scratch(),
+        scratch: core.engine().scratch(),
         bytes_from: checks.then_some(&bytes_from as &dyn Fn(u32) -> Option<u64>),
         forgives: true,
     };
@@ -458,7 +458,7 @@ fn bytes_from(process: &Process, core: &VectorCore, tables: &Tables, value: u32)
     if value & TAG != 0 {
         return None;
     }
-    if value == core.queue().scratch() {
+    if value == core.engine().scratch() {
         // CAST: at most 64 bits.
         return Some(SCRATCH_BYTES as u64);
     }

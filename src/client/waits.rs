@@ -100,13 +100,13 @@ pub(super) fn wait_for_cores(process: &Process, except: Option<usize>) -> Result
         if Some(core.index()) == except {
             continue;
         }
-        match progressing(process, core.ring(), last[core.index()]) {
+        match progressing(process, core.engine(), last[core.index()]) {
             Err(Error::Interrupted) => return Err(Error::Interrupted),
             outcome => result = result.and(outcome),
         }
     }
     for core in process.device.vectors() {
-        let (number, queue) = (last[core.index()], core.queue());
+        let (number, queue) = (last[core.index()], core.engine());
         match progressing(process, queue, number) {
             Err(Error::Interrupted) => return Err(Error::Interrupted),
             // The job was dropped with its core: it has ended.

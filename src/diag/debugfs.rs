@@ -80,7 +80,7 @@ fn show_pending(f: &mut fmt::Formatter<'_>, clients: &Clients) -> fmt::Result {
 fn show_jobs(f: &mut fmt::Formatter<'_>, clients: &Clients) -> fmt::Result {
     let mut result = Ok(());
     for core in clients.device().cores() {
-        core.ring().for_each_job(|job| {
+        core.engine().for_each_job(|job| {
             let mut submitter = 0;
             let found = clients.for_each_process(|leader, process| {
                 if process.number() == job.process {
@@ -127,10 +127,10 @@ fn show_interfaces(f: &mut fmt::Formatter<'_>, clients: &Clients) -> fmt::Result
 
 fn show_resets(f: &mut fmt::Formatter<'_>, clients: &Clients) -> fmt::Result {
     for core in clients.device().cores() {
-        writeln!(f, "core {} {}", core.index(), core.ring().resets())?;
+        writeln!(f, "core {} {}", core.index(), core.engine().resets())?;
     }
     for core in clients.device().vectors() {
-        writeln!(f, "core {} {}", core.index(), core.queue().resets())?;
+        writeln!(f, "core {} {}", core.index(), core.engine().resets())?;
     }
     clients.for_each_process(|leader, process| {
         let counts = process.resets().counts();

@@ -342,7 +342,7 @@ fn toggle(name: &str, mode: Mode) {
 /// Limits each core with a ring to its clock divided by `divider`.
 fn divide(device: &Device, _: &mut Admin, [divider, ..]: [u32; 4]) {
     for core in device.cores() {
-        core.ring().set_cap(FULL_SCALE / divider);
+        core.engine().set_cap(FULL_SCALE / divider);
     }
 }
 

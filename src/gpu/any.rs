@@ -14,8 +14,10 @@
 //! Reads of registers for display keep the core on and exclude resets.
 
 use super::{
-    core::Core,
-    vector::VectorCore,
+    core::{
+        Core,
+        VectorCore, //
+    },
     Device, //
 };
 use crate::{
@@ -114,7 +116,19 @@ impl<P: Payload> AnyCore<P> {
 
     /// Waits briefly for running jobs, then closes the core for new ones.
     pub(crate) fn drain(&self) {
-        each!(self, core => core.drain())
+        each!(self, core => core.drain());
+        if let Self::Ring(core) = self {
+            // They would keep a shared line asserted.
+            core.hardware().disable_interrupts();
+        }
+    }
+
+    /// Stops the core. Its interrupt must be freed. No register may be accessed afterwards.
+    pub(super) fn stop(&self) {
+        each!(self, core => core.stop());
+        if let Self::Ring(core) = self {
+            core.kind.vm.detach(core.index());
+        }
     }
 
     /// The core's hardware.
@@ -210,7 +224,7 @@ impl<P: Payload> Switch for PowerSwitch<P> {
 
     fn limit(&self, speed: u32) {
         if let AnyCore::Ring(core) = &self.core {
-            core.ring().set_limit(speed.max(core.least_scale));
+            core.engine().set_limit(speed.max(core.kind.least_scale));
         }
     }
 
@@ -471,7 +485,7 @@ impl<P: Payload> AnyCore<P> {
         look: impl FnOnce(&Hardware) -> T + Send,
     ) -> Result<Option<T>> {
         match self {
-            AnyCore::Ring(core) => Ok(core.ring().if_on(look)),
+            AnyCore::Ring(core) => Ok(core.engine().if_on(look)),
             AnyCore::Vector(_) => Err(Error::NotSupported),
         }
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! One GPU core: its hardware, its ring, and the tables for checking its streams.
+//! One GPU core: its jobs, and what its kind has in addition. For a core with a ring these are the
+//! tables for checking its streams, for one for vector graphics the MMU's table.
 //!
 //! Lock: `galcore core`, taken before `galcore ring`. It is held while registers are read for
 //! display, so that the core is not stopped during the read.
@@ -24,9 +25,12 @@ use crate::{
     params::Parameters,
     ring::{
         Config,
+        Engine,
+        FrontEnd,
         Payload,
         Reclaimer,
         Ring,
+        RingEnd,
         Setup,
         Waited, //
     },
@@ -38,9 +42,15 @@ use crate::{
         states::States,
         words::Pipes, //
     },
-    sys::prelude::*, //
+    sys::{
+        dma::DmaBuffer,
+        prelude::*, //
+    },
+    vector::{
+        Queue,
+        SingleEnd, //
+    }, //
 };
-use kernel::device::Device;
 
 /// The most events that test the interrupt.
 const INTERRUPT_TESTS: u32 = 5;
@@ -48,31 +58,111 @@ const INTERRUPT_TESTS: u32 = 5;
 /// Milliseconds that each of these events may take.
 const TEST_EVENT_TIMEOUT: u32 = 1000;
 
+/// The timeout of a vector graphics core's first interrupt, in milliseconds.
+const FIRST_INTERRUPT_TIMEOUT: u32 = 1000;
+
 /// Milliseconds that running jobs may take when the core is stopped.
 const STOP_TIMEOUT: u32 = 100;
 
-/// A core.
+/// Bytes of a vector graphics core's page table, and an entry without a page.
+const TABLE_BYTES: usize = 32 << 10;
+const NO_PAGE: u32 = u32::MAX;
+
+/// A core with front end `F`. `kind`: what only cores with this front end have.
 #[pin_data]
-pub(crate) struct Core<P: Payload> {
-    /// The index among the device's cores.
-    index: usize,
-    hardware: Arc<Hardware>,
+pub(crate) struct CoreOf<F: FrontEnd, K> {
+    engine: Arc<Engine<F>>,
+    pub(super) kind: K,
+    /// Whether registers may be read for display. The lock is held during such reads.
+    #[pin]
+    pub(super) is_on: Mutex<bool>,
+}
+
+/// A core with a ring.
+pub(crate) type Core<P> = CoreOf<RingEnd<P>, Drawing>;
+
+/// A core for vector graphics. It has an empty page table, because clients only use physical
+/// memory.
+pub(crate) type VectorCore<P> = CoreOf<SingleEnd<P>, DmaBuffer>;
+
+/// What only a core with a ring has.
+pub(crate) struct Drawing {
     states: Arc<States>,
     scratch: Scratch,
     scrub: Arc<Scrub>,
     state_map: Arc<StateMap>,
     /// The map for clients from 5.0.11 on.
     newer_state_map: Arc<StateMap>,
-    vm: Arc<Vm>,
-    ring: Arc<Ring<P>>,
+    pub(super) vm: Arc<Vm>,
     /// Keeps the ring mapped in the MMU tables of all cores.
     _ring_mapping: Option<LinearMapping>,
-    reclaimer: Arc<Reclaimer>,
     /// The lowest speed of thermal throttling, in 64ths of the full clock.
     pub(super) least_scale: u32,
-    /// Whether registers may be read for display. The lock is held during such reads.
-    #[pin]
-    pub(super) is_on: Mutex<bool>,
+}
+
+impl<F: FrontEnd, K> CoreOf<F, K> {
+    fn with(engine: Arc<Engine<F>>, kind: K) -> Result<Arc<Self>> {
+        Arc::pin_init(
+            pin_init!(Self {
+                engine,
+                kind,
+                is_on <- new_mutex!(true, "galcore core"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// The index among the device's cores.
+    pub(crate) fn index(&self) -> usize {
+        self.engine.config.core
+    }
+
+    /// The core's hardware.
+    pub(crate) fn hardware(&self) -> &Hardware {
+        &self.engine.hardware
+    }
+
+    /// The core's identity.
+    pub(crate) fn identity(&self) -> &Identity {
+        self.hardware().identity()
+    }
+
+    /// The core's jobs.
+    pub(crate) fn engine(&self) -> &Arc<Engine<F>> {
+        &self.engine
+    }
+
+    /// Waits for running jobs, at most [`STOP_TIMEOUT`], then closes the engine.
+    pub(super) fn drain(&self) {
+        let newest = self.engine.newest();
+        let _ = self.engine.poll_for(newest, STOP_TIMEOUT);
+        self.engine.close();
+    }
+
+    /// Stops the core: resets the front end, and drops unfinished jobs. The interrupt must be
+    /// freed. No register may be accessed afterwards.
+    pub(super) fn stop(&self) {
+        let (engine, hardware) = (&self.engine, self.hardware());
+        engine.close();
+        engine.dismiss_hang_check();
+        // Keeps other threads from writing the clock register.
+        let completing = engine.hold_completion();
+        let mut is_on = self.is_on.lock();
+        // The core is off if it could not be switched on.
+        if hardware.is_on() {
+            hardware.disable_interrupts();
+            // A dead core stays isolated: the memory that it may still write already has other
+            // users.
+            if engine.is_dead() || hardware.reset().is_err() {
+                hardware.isolate();
+            }
+        }
+        *is_on = false;
+        drop(is_on);
+        drop(completing);
+        engine.lose();
+        engine.reclaimer.set_ring(self.index(), None);
+    }
 }
 
 impl<P: Payload> Core<P> {
@@ -136,200 +226,182 @@ impl<P: Payload> Core<P> {
             pipes: states.pipes(),
             scrub: scrub.clone(),
         };
-        let ring = Ring::with_vm(
-            hardware.clone(),
-            config,
-            setup,
-            vm.clone(),
-            reclaimer.clone(),
-        )
-        .inspect_err(|&error| match error {
-            ERANGE => dev_err!(
-                dev,
-                "the GPU does not reach the command ring: check baseAddress\n"
-            ),
-            _ => dev_err!(dev, "no memory for the command ring\n"),
-        })?;
+        let ring = Ring::with_vm(hardware.clone(), config, setup, vm.clone(), reclaimer)
+            .inspect_err(|&error| match error {
+                ERANGE => dev_err!(
+                    dev,
+                    "the GPU does not reach the command ring: check baseAddress\n"
+                ),
+                _ => dev_err!(dev, "no memory for the command ring\n"),
+            })?;
         let ring_mapping = vm
             .map_linear(ring.memory(), ring.address(), Contents::Executed)
             .map_err(|_| {
                 dev_err!(dev, "no memory for the MMU's tables\n");
                 ENOMEM
             })?;
-        Arc::pin_init(
-            pin_init!(Self {
-                index,
-                hardware,
+        Self::with(
+            ring,
+            Drawing {
                 states,
                 scratch,
                 scrub,
                 state_map,
                 newer_state_map,
                 vm,
-                ring,
                 _ring_mapping: ring_mapping,
-                reclaimer,
                 least_scale: parameters.least_scale,
-                is_on <- new_mutex!(true, "galcore core"),
-            }),
-            GFP_KERNEL,
+            },
         )
-    }
-
-    /// The index among the device's cores.
-    pub(crate) fn index(&self) -> usize {
-        self.index
-    }
-
-    /// The device, for its log lines.
-    fn device(&self) -> &Device {
-        self.hardware.device()
-    }
-
-    /// The core's identity.
-    pub(crate) fn identity(&self) -> &Identity {
-        self.hardware.identity()
-    }
-
-    /// The core's hardware.
-    pub(crate) fn hardware(&self) -> &Hardware {
-        &self.hardware
     }
 
     /// The states that contexts keep. `newer`: for clients from 5.0.11 on.
     pub(crate) fn state_map(&self, newer: bool) -> &Arc<StateMap> {
         if newer {
-            &self.newer_state_map
+            &self.kind.newer_state_map
         } else {
-            &self.state_map
+            &self.kind.state_map
         }
     }
 
     /// The pipes of the core.
     pub(crate) fn pipes(&self) -> Pipes {
-        self.states.pipes()
+        self.kind.states.pipes()
     }
 
     /// The states of the core.
     pub(crate) fn states(&self) -> &States {
-        &self.states
+        &self.kind.states
     }
 
     /// The scratch memory's addresses.
     pub(crate) fn scratch(&self) -> Scratch {
-        self.scratch
+        self.kind.scratch
     }
 
     /// The words that reset the core's address states.
     pub(crate) fn scrub(&self) -> &Scrub {
-        &self.scrub
-    }
-
-    /// The command ring.
-    pub(crate) fn ring(&self) -> &Arc<Ring<P>> {
-        &self.ring
-    }
-
-    /// The command ring, by the name that all kinds of cores use.
-    pub(crate) fn engine(&self) -> &Arc<Ring<P>> {
-        &self.ring
+        &self.kind.scrub
     }
 
     /// Bytes of memory that the core itself uses.
-    pub(crate) fn bytes(&self) -> usize {
-        self.ring.memory().size()
+    pub(super) fn bytes(&self) -> usize {
+        self.engine.memory().size()
     }
 
     /// Starts the front end in the ring's idle loop. The interrupt must be requested. Prints
     /// failures of the GPU.
-    pub(crate) fn start(&self) -> Result {
-        self.vm.attach(self.index, self.ring.clone())?;
-        self.reclaimer.set_ring(self.index, Some(self.ring.clone()));
-        self.ring.set_up()?;
-        let (address, units) = self.ring.start()?;
-        self.hardware.enable_interrupts();
-        self.hardware.run_front_end(address, units)
+    pub(super) fn start(&self) -> Result {
+        let ring = &self.engine;
+        self.kind.vm.attach(self.index(), ring.clone())?;
+        ring.reclaimer.set_ring(self.index(), Some(ring.clone()));
+        ring.set_up()?;
+        let (address, units) = ring.start()?;
+        self.hardware().enable_interrupts();
+        self.hardware().run_front_end(address, units)
     }
 
     /// Tests the interrupt by events, so that a wrong line is found now and not as a client's
     /// delay. Prints every failure.
-    pub(crate) fn test_interrupt(&self) -> Result {
+    pub(super) fn test_interrupt(&self) -> Result {
         let mut result = Ok(());
         // The hang check may end the job first, if a hypervisor runs another guest for a while.
         for _ in 0..INTERRUPT_TESTS {
-            let number = self.ring.submit(&mut P::default());
-            result = number.and_then(|number| self.ring.wait_for(number, TEST_EVENT_TIMEOUT));
-            if result.is_err() || self.hardware.line_works() {
+            let number = self.engine.submit(&mut P::default());
+            result = number.and_then(|number| self.engine.wait_for(number, TEST_EVENT_TIMEOUT));
+            if result.is_err() || self.hardware().line_works() {
                 break;
             }
         }
         match result {
             // Without the interrupt the hang check has ended the job.
-            Ok(()) if self.hardware.line_works() => Ok(()),
+            Ok(()) if self.hardware().line_works() => Ok(()),
             Ok(()) => {
                 dev_err!(
-                    self.device(),
+                    self.hardware().device(),
                     "the GPU runs, but its interrupt does not come on this line: check irqLine or the node's interrupts\n"
                 );
                 Err(ENODEV)
             }
             Err(error::Error::Interrupted) => {
-                dev_err!(self.device(), "loading was interrupted\n");
+                dev_err!(self.hardware().device(), "loading was interrupted\n");
                 Err(EINTR)
             }
             Err(_) => {
                 dev_err!(
-                    self.device(),
+                    self.hardware().device(),
                     "the GPU does not run its command ring (front end at {:#010x}, state {:#x})\n",
-                    self.hardware.position(),
-                    self.hardware.front_end_state()
+                    self.hardware().position(),
+                    self.hardware().front_end_state()
                 );
                 Err(ENODEV)
             }
         }
-    }
-
-    /// Waits for running jobs, at most [`STOP_TIMEOUT`], then closes the ring. Disables the
-    /// interrupts, because they would keep a shared line asserted.
-    pub(crate) fn drain(&self) {
-        let newest = self.ring.newest();
-        let _ = self.ring.poll_for(newest, STOP_TIMEOUT);
-        self.ring.close();
-        if self.hardware.is_on() {
-            self.hardware.disable_interrupts();
-        }
-    }
-
-    /// Stops the core: resets the front end, and drops unfinished jobs. The interrupt must be
-    /// freed. No register may be accessed afterwards.
-    pub(crate) fn stop(&self) {
-        self.ring.close();
-        self.ring.dismiss_hang_check();
-        // Keeps other threads from writing the clock register.
-        let completing = self.ring.hold_completion();
-        let mut is_on = self.is_on.lock();
-        // The core is off if it could not be switched on.
-        if self.hardware.is_on() {
-            self.hardware.disable_interrupts();
-            // A dead core stays isolated: the memory that it may still write already has other
-            // users.
-            if self.ring.is_dead() || self.hardware.reset().is_err() {
-                self.hardware.isolate();
-            }
-        }
-        *is_on = false;
-        drop(is_on);
-        drop(completing);
-        self.ring.lose();
-        self.reclaimer.set_ring(self.index, None);
-        self.vm.detach(self.index);
     }
 
     /// Whether all modules are idle according to `idle`, the register's value, and the front end is
     /// in the ring's idle loop. The core must be on.
     pub(super) fn rests(&self, idle: u32) -> bool {
         let wanted = self.identity().idle_modules();
-        let at = self.hardware.position();
-        idle & wanted == wanted && at.wrapping_sub(self.ring.idle_loop()) <= 16
+        let at = self.hardware().position();
+        idle & wanted == wanted && at.wrapping_sub(self.engine.idle_loop()) <= 16
+    }
+}
+
+impl<P: Payload> VectorCore<P> {
+    /// Creates the core with `hardware`, which was reset. The core does not run yet.
+    ///
+    /// Prints every failure.
+    pub(super) fn new(
+        hardware: Arc<Hardware>,
+        config: Config,
+        reclaimer: Arc<Reclaimer>,
+    ) -> Result<Arc<Self>> {
+        let dev = hardware.device();
+        let table = DmaBuffer::new(hardware.memory(), TABLE_BYTES)
+            .inspect_err(|_| dev_err!(dev, "no memory for the MMU's table\n"))?;
+        table.fill(NO_PAGE);
+        let address = u32::try_from(table.dma_address())?;
+        let queue = Queue::with_table(hardware.clone(), config, address, reclaimer)
+            .inspect_err(|_| dev_err!(dev, "no memory for the queue of commands\n"))?;
+        Self::with(queue, table)
+    }
+
+    /// Bytes of memory that the core itself uses.
+    pub(super) fn bytes(&self) -> usize {
+        self.engine.bytes() + self.kind.size()
+    }
+
+    /// Tests the interrupt by an END, then opens the queue. The interrupt must be requested. Prints
+    /// every failure.
+    pub(super) fn start(&self) -> Result {
+        let queue = &self.engine;
+        queue.start_test()?;
+        for _ in 0..FIRST_INTERRUPT_TIMEOUT {
+            if self.hardware().line_works() {
+                queue.reclaimer.set_ring(self.index(), Some(queue.clone()));
+                queue.open();
+                return Ok(());
+            }
+            fsleep(Delta::from_millis(1));
+        }
+        if self.hardware().acknowledge() {
+            dev_err!(
+                self.hardware().device(),
+                "the GPU runs, but its interrupt does not come on this line: check irqLineVG or the node's interrupts\n"
+            )
+        } else {
+            dev_err!(
+                self.hardware().device(),
+                "the GPU does not run commands (idle {:#x})\n",
+                self.hardware().idle()
+            )
+        }
+        Err(ENODEV)
+    }
+
+    /// Whether all modules that draw are idle. The core must be on.
+    pub(super) fn rests(&self, _idle: u32) -> bool {
+        self.hardware().is_vector_idle()
     }
 }

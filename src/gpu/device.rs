@@ -13,13 +13,15 @@ use super::{
         AnyCore,
         IdleState, //
     },
-    core::Core,
+    core::{
+        Core,
+        VectorCore, //
+    },
     govern::Governor,
     route::{
         self,
         Firsts, //
-    },
-    vector::VectorCore, //
+    }, //
 };
 use crate::{
     abi::{
@@ -507,15 +509,10 @@ impl<P: Payload> Drop for Published<P> {
     fn drop(&mut self) {
         // Drains while the interrupt is still requested.
         match &self.core {
-            AnyCore::Ring(core) => {
-                drop(self.device.cores[core.index()].retract());
-                core.drain();
-            }
-            AnyCore::Vector(core) => {
-                drop(self.device.vectors[core.index()].retract());
-                core.drain();
-            }
+            AnyCore::Ring(core) => drop(self.device.cores[core.index()].retract()),
+            AnyCore::Vector(core) => drop(self.device.vectors[core.index()].retract()),
         }
+        self.core.drain();
     }
 }
 
@@ -539,7 +536,7 @@ impl<P: Payload> Running<P> {
 
 impl<P: Payload> Drop for Running<P> {
     fn drop(&mut self) {
-        each!(&self.core, core => core.stop());
+        self.core.stop();
         self.place.note_handover(self.core.handover());
     }
 }

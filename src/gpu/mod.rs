@@ -7,10 +7,12 @@ mod core;
 mod device;
 mod govern;
 mod route;
-mod vector;
 
 pub(crate) use {
-    self::core::Core,
+    self::core::{
+        Core,
+        VectorCore, //
+    },
     any::{
         each,
         AnyCore,
@@ -23,6 +25,5 @@ pub(crate) use {
         Published,
         Running, //
     },
-    govern::Governed,
-    vector::VectorCore, //
+    govern::Governed, //
 };
