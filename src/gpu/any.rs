@@ -139,42 +139,49 @@ impl<P: Payload> AnyCore<P> {
     pub(super) fn identity(&self) -> &Identity {
         self.hardware().identity()
     }
+}
 
+/// Methods that call the engine's method of the same name.
+macro_rules! of_engine {
+    ($(
+        $(#[$meta:meta])*
+        $public:vis fn $name:ident(&self $(, $argument:ident: $type:ty)*) $(-> $result:ty)?;
+    )*) => {
+        impl<P: Payload> AnyCore<P> {
+            $(
+                $(#[$meta])*
+                $public fn $name(&self $(, $argument: $type)*) $(-> $result)? {
+                    each!(self, core => core.engine().$name($($argument),*))
+                }
+            )*
+        }
+    };
+}
+
+of_engine! {
     /// How often the core was reset or bound again.
-    pub(crate) fn resets(&self) -> u32 {
-        each!(self, core => core.engine().resets())
-    }
-
+    pub(crate) fn resets(&self) -> u32;
     /// The counts from which the next core at its place continues.
-    pub(crate) fn handover(&self) -> Handover {
-        each!(self, core => core.engine().handover())
-    }
-
+    pub(crate) fn handover(&self) -> Handover;
     /// Runs the hang check of the core now.
-    pub(crate) fn look_now(&self) {
-        each!(self, core => core.engine().look_now())
-    }
-
+    pub(crate) fn look_now(&self);
     /// Resets the core if it makes no progress. Returns whether it was reset.
-    pub(crate) fn reset_if_hung(&self) -> bool {
-        each!(self, core => core.engine().reset_if_hung())
-    }
-
+    pub(crate) fn reset_if_hung(&self) -> bool;
     /// The number of the core's newest job.
-    pub(crate) fn newest(&self) -> u64 {
-        each!(self, core => core.engine().newest())
-    }
-
+    pub(crate) fn newest(&self) -> u64;
     /// The oldest job, from number `from` on, of which all words are in the memory for jobs.
-    pub(crate) fn given(&self, from: u64) -> Option<Given> {
-        each!(self, core => core.engine().given(from))
-    }
-
+    pub(crate) fn given(&self, from: u64) -> Option<Given>;
     /// Copies words of a job, from its byte `offset` on. Returns whether they are the job's: its
     /// memory may have been reused.
-    pub(crate) fn copy_given(&self, job: &Given, offset: u32, to: &mut [u32]) -> bool {
-        each!(self, core => core.engine().copy_given(job, offset, to))
-    }
+    pub(crate) fn copy_given(&self, job: &Given, offset: u32, to: &mut [u32]) -> bool;
+    /// Busy time since the core was bound.
+    pub(crate) fn load(&self) -> Load;
+    /// Ends the uses that have kept the core on for jobs that have ended.
+    fn release_now(&self);
+    /// Ends the lowest speed of an idle core.
+    fn catch_up(&self);
+    pub(super) fn is_idle(&self) -> bool;
+    fn is_dead(&self) -> bool;
 }
 
 /// The power operations of a core.
@@ -285,7 +292,7 @@ impl<P: Payload> AnyCore<P> {
             (PowerState::On, false) => {
                 return work::by_worker(|| {
                     supply.wake().map_err(|_| Error::GpuNotResponding)?;
-                    self.speed_up();
+                    self.catch_up();
                     Ok(())
                 })
             }
@@ -355,16 +362,6 @@ impl<P: Payload> AnyCore<P> {
         }
     }
 
-    /// Ends the uses that have kept the core on for jobs that have ended.
-    fn release_now(&self) {
-        each!(self, core => core.engine().release_now())
-    }
-
-    /// Ends the lowest speed of an idle core.
-    fn speed_up(&self) {
-        each!(self, core => core.engine().catch_up())
-    }
-
     /// The power state of the core, and whether it is idle. A core with jobs counts as on, a dead
     /// one as off.
     pub(crate) fn power(&self) -> (PowerState, bool) {
@@ -404,14 +401,6 @@ impl<P: Payload> AnyCore<P> {
         self.hardware().frequencies()
     }
 
-    pub(super) fn is_idle(&self) -> bool {
-        each!(self, core => core.engine().is_idle())
-    }
-
-    fn is_dead(&self) -> bool {
-        each!(self, core => core.engine().is_dead())
-    }
-
     fn wait_for_rest(&self, own: &Shares) -> Result {
         let newest = self.newest();
         each!(self, core => core.engine().wait_for_progress(newest, wait::TIMEOUT, own))
@@ -444,11 +433,6 @@ impl<P: Payload> AnyCore<P> {
     /// Model and revision, as clients see them.
     pub(crate) fn model(&self) -> (u32, u32) {
         (self.identity().model, self.identity().revision)
-    }
-
-    /// Busy time since the core was bound.
-    pub(crate) fn load(&self) -> Load {
-        each!(self, core => core.engine().load())
     }
 
     /// Rate of its undivided clock, in Hz. 0: unknown.
