@@ -255,14 +255,13 @@ impl<P: Payload> Device<P> {
     /// Whether the 2D and the 3D engine are separate cores.
     #[inline]
     pub(crate) fn has_engines_apart(&self) -> bool {
-        Firsts::unpack(self.firsts.load(Relaxed)).are_apart()
+        Firsts(self.firsts.load(Relaxed)).are_apart()
     }
 
     /// The place of the core that `selector` selects. Errors as [`Device::core`].
     #[inline]
     pub(crate) fn place(&self, selector: CoreSelector) -> Result<usize> {
-        let firsts = Firsts::unpack(self.firsts.load(Relaxed));
-        match firsts.find(selector) {
+        match Firsts(self.firsts.load(Relaxed)).find(selector) {
             Some(place) => Ok(place),
             None => self.find_place(selector),
         }
@@ -335,8 +334,7 @@ impl<P: Payload> Device<P> {
     fn note_kind(&self, place: usize, kind: HardwareType) {
         let _tenants = self.tenants.lock();
         self.kinds[place].store(number(kind), Release);
-        let firsts = Firsts::of(&self.kinds());
-        self.firsts.store(firsts.pack(), Release);
+        self.firsts.store(Firsts::of(&self.kinds()).0, Release);
     }
 
     /// The kinds of the cores by their numbers in CHIP_INFO. `None`: the core is not bound now.

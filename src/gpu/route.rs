@@ -31,7 +31,7 @@ fn is_meant(kind: HardwareType, wanted: HardwareType) -> bool {
 
 /// The places of the first core of each kind, in one word. Most requests select one of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Firsts(u32);
+pub(super) struct Firsts(pub(super) u32);
 
 impl Firsts {
     /// Number of bits for each kind. They hold the place plus 1, or 0 if there is none.
@@ -66,17 +66,6 @@ impl Firsts {
     pub(super) fn are_apart(self) -> bool {
         let there = |wanted| (self.0 >> Self::shift(wanted)) & ((1 << Self::BITS) - 1) != 0;
         there(HardwareType::ThreeD) && there(HardwareType::TwoD)
-    }
-
-    /// The word.
-    pub(super) fn pack(self) -> u32 {
-        self.0
-    }
-
-    /// The opposite of [`Self::pack`].
-    #[inline]
-    pub(super) fn unpack(word: u32) -> Self {
-        Self(word)
     }
 
     /// The place that [`route`] returns for `selector`, if it has the first core of its kind.
