@@ -5,10 +5,10 @@
 use crate::{
     abi::HardwareType,
     client::{
+        AnyCore,
         Clients,
         Device,
         Governed,
-        Interrupt,
         PowerSwitch,
         Published,
         Running,
@@ -105,7 +105,7 @@ pub(crate) struct Bound<'bound> {
     /// The DRM nodes of the core, if any.
     _drm: OfCore,
     /// The interrupt. Freeing it waits for its thread.
-    _interrupt: Registration<'bound, Interrupt>,
+    _interrupt: Registration<'bound, AnyCore>,
     /// Stops the core, and frees its place.
     _running: Running,
     /// Runtime power management.
@@ -239,8 +239,11 @@ impl platform::Driver for Driver {
         let powered = Powered(hardware.clone());
         let core = place.new_core(hardware.clone())?;
         // Dropped after the interrupt, if the rest fails.
-        let running = Running::new(core.clone(), place);
-        let interrupt = Registration::new(pdev, NAME, core.interrupt()).inspect_err(|error| {
+        let running = Running {
+            core: core.clone(),
+            place,
+        };
+        let interrupt = Registration::new(pdev, NAME, core.clone()).inspect_err(|error| {
             dev_err!(dev, "its interrupt cannot be requested ({error:?})\n");
         })?;
         core.start().inspect_err(|_| core.drain())?;
@@ -248,7 +251,7 @@ impl platform::Driver for Driver {
         let (delay, stays_on) = (parameters.autosuspend, !parameters.power_management);
         let switch = core.power_switch(device.memory());
         let power = Managed::new(dev, &supply, switch, delay, stays_on)?;
-        let published = running.place().publish(core)?;
+        let published = running.place.publish(core)?;
         clients.set_speeds();
         let (governed, shown) = match (kind, &points) {
             (HardwareType::ThreeD | HardwareType::Both, Some(points)) => {

@@ -128,9 +128,6 @@ pub(crate) type VectorCore = gpu::VectorCore<Events>;
 /// A [`Core`] or a [`VectorCore`].
 pub(crate) type AnyCore = gpu::AnyCore<Events>;
 
-/// The interrupt handlers of an [`AnyCore`].
-pub(crate) type Interrupt = gpu::Interrupt<Events>;
-
 /// The power operations of an [`AnyCore`].
 pub(crate) type PowerSwitch = gpu::PowerSwitch<Events>;
 

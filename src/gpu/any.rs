@@ -89,11 +89,6 @@ impl<P: Payload> Clone for AnyCore<P> {
 }
 
 impl<P: Payload> AnyCore<P> {
-    /// The core's interrupt handlers.
-    pub(crate) fn interrupt(&self) -> Interrupt<P> {
-        Interrupt(self.clone())
-    }
-
     /// The core's power switch. It draws to `memory`.
     pub(crate) fn power_switch(&self, memory: &Arc<VideoMemory>) -> PowerSwitch<P> {
         PowerSwitch {
@@ -240,12 +235,9 @@ impl<P: Payload> Switch for PowerSwitch<P> {
     }
 }
 
-/// The interrupt handlers of a core.
-pub(crate) struct Interrupt<P: Payload>(AnyCore<P>);
-
-impl<P: Payload> Handler for Interrupt<P> {
+impl<P: Payload> Handler for AnyCore<P> {
     fn handle(&self) -> ThreadedIrqReturn {
-        if self.0.hardware().interrupt() {
+        if self.hardware().interrupt() {
             ThreadedIrqReturn::WakeThread
         } else {
             ThreadedIrqReturn::None
@@ -253,7 +245,7 @@ impl<P: Payload> Handler for Interrupt<P> {
     }
 
     fn handle_threaded(&self) {
-        each!(&self.0, core => core.engine().complete())
+        each!(self, core => core.engine().complete())
     }
 }
 

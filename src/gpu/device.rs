@@ -481,11 +481,6 @@ impl<P: Payload> Place<P> {
             core,
         })
     }
-
-    /// Sets the counts from which the next core here continues.
-    pub(crate) fn note_handover(&mut self, handover: Handover) {
-        self.handover = handover;
-    }
 }
 
 impl<P: Payload> Drop for Place<P> {
@@ -516,25 +511,13 @@ impl<P: Payload> Drop for Published<P> {
 
 /// A started core. Dropping this stops it and releases its place.
 pub(crate) struct Running<P: Payload> {
-    core: AnyCore<P>,
-    place: Place<P>,
-}
-
-impl<P: Payload> Running<P> {
-    /// Takes over the started `core` at `place`.
-    pub(crate) fn new(core: AnyCore<P>, place: Place<P>) -> Self {
-        Self { core, place }
-    }
-
-    /// The place of the core.
-    pub(crate) fn place(&self) -> &Place<P> {
-        &self.place
-    }
+    pub(crate) core: AnyCore<P>,
+    pub(crate) place: Place<P>,
 }
 
 impl<P: Payload> Drop for Running<P> {
     fn drop(&mut self) {
         self.core.stop();
-        self.place.note_handover(self.core.handover());
+        self.place.handover = self.core.handover();
     }
 }

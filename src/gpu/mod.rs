@@ -16,7 +16,6 @@ pub(crate) use {
     any::{
         each,
         AnyCore,
-        Interrupt,
         PowerSwitch, //
     },
     device::{
