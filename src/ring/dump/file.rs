@@ -25,9 +25,11 @@ use super::{
 use crate::{
     hw::MmuVersion,
     prelude::*,
-    sys::coredump, //
+    sys::{
+        attribute::Text,
+        coredump, //
+    }, //
 };
-use core::fmt::Write as _;
 
 /// The most bytes of memory in a dump, by the parameter's level: of one piece, and of all.
 const LIMITS: [(usize, usize); 4] = [
@@ -121,13 +123,13 @@ impl Dumps {
         if version != Some(MmuVersion::V1) {
             put_pages(&mut writer, pieces, taken, page_count)?;
         }
-        let mut text = Text {
-            bytes: KVec::with_capacity(TEXT_BYTES, GFP_KERNEL)?,
-        };
+        let mut memory = KVec::from_elem(0u8, TEXT_BYTES, GFP_KERNEL)?;
+        let mut text = Text::new(&mut memory);
         // Text that does not fit is left out.
         let _ = self.describe(&mut text, scene, snapshot, named, taken, unread);
-        let object = writer.add(Kind::Text, 0, 0, text.bytes.len());
-        object.ok_or(ENOSPC)?.copy_from_slice(&text.bytes);
+        let count = text.bytes();
+        let object = writer.add(Kind::Text, 0, 0, count);
+        object.ok_or(ENOSPC)?.copy_from_slice(&memory[..count]);
         let bytes = writer.finish();
         Ok((file, bytes))
     }
@@ -135,7 +137,7 @@ impl Dumps {
     /// Describes in text what the tools do not know.
     fn describe(
         &self,
-        text: &mut Text,
+        text: &mut Text<'_>,
         scene: &Scene<'_>,
         snapshot: &Snapshot,
         named: Option<&Named>,
@@ -229,20 +231,6 @@ fn put_pages(writer: &mut Writer<'_>, pieces: &[Piece], taken: &[usize], count: 
 fn put_words(to: &mut [u8], words: &[u32]) {
     for (to, word) in to.chunks_exact_mut(4).zip(words) {
         to.copy_from_slice(&word.to_le_bytes());
-    }
-}
-
-struct Text {
-    bytes: KVec<u8>,
-}
-
-impl fmt::Write for Text {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        if text.len() > self.bytes.capacity() - self.bytes.len() {
-            return Err(fmt::Error);
-        }
-        let pushed = self.bytes.extend_from_slice(text.as_bytes(), GFP_KERNEL);
-        pushed.map_err(|_| fmt::Error)
     }
 }
 
@@ -433,12 +421,11 @@ mod tests {
 
     #[test]
     fn text_has_a_bound() {
-        let mut text = Text {
-            bytes: KVec::with_capacity(TEXT_BYTES, GFP_KERNEL).unwrap(),
-        };
+        let mut memory = [0; 16];
+        let mut text = Text::new(&mut memory);
         assert!(text.write_fmt(fmt!("a: {}\n", 5)).is_ok());
-        assert_eq!(text.bytes[..], *b"a: 5\n");
-        while text.write_str("0123456").is_ok() {}
-        assert!((TEXT_BYTES - 6..=TEXT_BYTES).contains(&text.bytes.len()));
+        while text.write_fmt(fmt!("0123456")).is_ok() {}
+        assert_eq!(text.bytes(), 12);
+        assert!(memory == *b"a: 5\n0123456\0\0\0\0");
     }
 }
