@@ -63,33 +63,24 @@ pub(crate) struct Identity {
     pub(crate) later_minor_features: [u32; 3],
     /// The MMU is a secure one: version 2, with its own registers from 0x380 on.
     pub(crate) has_secure_mmu: bool,
-    /// Vertex streams.
     pub(crate) stream_count: u32,
     /// Temporary registers of a shader.
     pub(crate) register_max: u32,
-    /// Threads.
     pub(crate) thread_count: u32,
-    /// Shader cores.
     pub(crate) shader_core_count: u32,
-    /// Entries of the vertex cache.
     pub(crate) vertex_cache_size: u32,
     /// Bytes of the vertex output buffer.
     pub(crate) vertex_output_buffer_size: u32,
-    /// Pixel pipes.
     pub(crate) pixel_pipes: u32,
-    /// Shader instructions.
     pub(crate) instruction_count: u32,
     /// Uniforms.
     pub(crate) num_constants: u32,
-    /// Buffer size.
     pub(crate) buffer_size: u32,
-    /// Varyings.
     pub(crate) varyings_count: u32,
     /// Varyings as newer drivers count them: one fewer if the position takes one.
     pub(crate) free_varyings: u32,
     /// Vertex streams, as newer drivers count them.
     pub(crate) all_streams: u32,
-    /// Layout of super tiles.
     pub(crate) super_tile_mode: u32,
     /// Product, engineering change and customer. 0 on known cores, as in the vendor's list of
     /// cores, and with MMU version 1.

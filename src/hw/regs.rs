@@ -19,11 +19,8 @@ register! {
         9:9 fscale_cmd_load => bool;
         /// Resets the core while set.
         12:12 soft_reset => bool;
-        /// 3D is idle.
         16:16 idle_3d => bool;
-        /// 2D is idle.
         17:17 idle_2d => bool;
-        /// Cuts the core off the bus.
         19:19 isolate_gpu => bool;
     }
 
@@ -35,9 +32,7 @@ register! {
 
     /// Cache attributes of the core's AXI accesses.
     pub(crate) HI_AXI_CONFIG(u32) @ 0x008 {
-        /// For writes.
         11:8 awcache;
-        /// For reads.
         15:12 arcache;
     }
 
@@ -48,9 +43,7 @@ register! {
     pub(crate) HI_INTR_ACKNOWLEDGE(u32) @ 0x010 {
         /// One bit per event.
         29:0 events;
-        /// MMU exception.
         30:30 mmu_exception => bool;
-        /// A bus access failed.
         31:31 axi_bus_error => bool;
     }
 
@@ -87,17 +80,13 @@ register! {
     pub(crate) HI_PROFILE_WRITE_BYTES8(u32) @ 0x044 {}
     /// Sizes of the shader parts.
     pub(crate) HI_CHIP_SPECS(u32) @ 0x048 {
-        /// Vertex streams.
         3:0 stream_count;
         /// Log 2 of the temporary registers.
         7:4 register_max;
         /// Log 2 of the threads.
         11:8 thread_count;
-        /// Entries of the vertex cache.
         16:12 vertex_cache_size;
-        /// Shader cores.
         24:20 shader_core_count;
-        /// Pixel pipes.
         27:25 pixel_pipes;
         /// Log 2 of the vertex output buffer's bytes.
         31:28 vertex_output_buffer_size;
@@ -110,7 +99,6 @@ register! {
     pub(crate) HI_PROFILE_IDLE_CYCLES(u32) @ 0x07C {}
     /// Sizes of instructions and constants.
     pub(crate) HI_CHIP_SPECS_2(u32) @ 0x080 {
-        /// Buffer size.
         7:0 buffer_size;
         /// Code of the instruction count.
         15:8 instruction_count;
@@ -144,9 +132,7 @@ register! {
 
     /// Clock gating of the modules.
     pub(crate) PM_POWER_CONTROLS(u32) @ 0x100 {
-        /// Gates the clocks of idle modules.
         0:0 enable_module_clock_gating => bool;
-        /// No gating on a stall.
         1:1 disable_stall_module_clock_gating => bool;
     }
     /// Modules that are not gated.
@@ -158,7 +144,6 @@ register! {
     pub(crate) MMUV2_STATUS(u32) @ 0x188 {}
     /// MMU v2: enables it until the next reset.
     pub(crate) MMUV2_CONTROL(u32) @ 0x18C {
-        /// Addresses are translated.
         0:0 enable => bool;
     }
     /// MMU v2: the address of the exception, for each unit.
@@ -169,7 +154,6 @@ register! {
     pub(crate) MMUV2_SEC_STATUS(u32) @ 0x384 {}
     /// Secure MMU: enables it until the next reset.
     pub(crate) MMUV2_SEC_CONTROL(u32) @ 0x388 {
-        /// Addresses are translated.
         0:0 enable => bool;
     }
     /// Secure MMU: address of the page table array.
@@ -178,7 +162,6 @@ register! {
     pub(crate) MMUV2_PTA_ADDRESS_HIGH(u32) @ 0x390 {}
     /// Secure MMU: use of the page table array.
     pub(crate) MMUV2_PTA_CONTROL(u32) @ 0x394 {
-        /// The array is used.
         0:0 enable => bool;
     }
     /// Secure MMU: target of accesses that no page maps.
@@ -191,14 +174,11 @@ register! {
     pub(crate) MMUV2_SEC_COMMAND_CONTROL(u32) @ 0x3A4 {
         /// Units of 8 bytes that may be fetched from the start.
         15:0 prefetch;
-        /// The front end runs.
         16:16 enable => bool;
     }
     /// Secure MMU: resets the core, and controls access to the registers.
     pub(crate) MMUV2_AHB_CONTROL(u32) @ 0x3A8 {
-        /// Resets the core.
         0:0 reset => bool;
-        /// Allows accesses that are not secure.
         1:1 nonsec_access => bool;
     }
 
@@ -214,11 +194,8 @@ register! {
     pub(crate) MC_MMU_RA_PAGE_TABLE(u32) @ 0x410 {}
     /// Memory controller switches.
     pub(crate) MC_DEBUG_MEMORY(u32) @ 0x414 {
-        /// Level 2 cache of hierarchical Z is off.
         12:12 hz_l2_disable => bool;
-        /// Fast clear is off.
         20:20 fast_clear_bypass => bool;
-        /// Compression is off.
         21:21 compression_bypass => bool;
     }
     /// Physical address of GPU address 0, for the rasterizer.
@@ -257,14 +234,12 @@ register! {
     pub(crate) FE_COMMAND_CONTROL(u32) @ 0x658 {
         /// Units of 8 bytes that may be fetched from the start.
         15:0 prefetch;
-        /// The front end runs.
         16:16 enable => bool;
     }
     /// Progress of the front end's fetcher.
     pub(crate) FE_DMA_STATUS(u32) @ 0x65C {}
     /// State of the front end's fetcher.
     pub(crate) FE_DMA_DEBUG_STATE(u32) @ 0x660 {
-        /// State of the command decoder.
         4:0 command;
     }
     /// GPU address of the front end's position.

@@ -12,21 +12,16 @@ use crate::{
     params::Choice, //
 };
 
-/// Feature word 0: fast clear.
 pub(super) const FEATURE_FAST_CLEAR: u32 = 1 << 0;
 /// Feature word 0: depth and colour compression.
 pub(super) const FEATURE_COMPRESSION: u32 = 1 << 5;
-/// Feature word 0: 2D pipe.
 pub(super) const FEATURE_PIPE_2D: u32 = 1 << 9;
-/// Feature word 0: early Z.
 pub(super) const FEATURE_EARLY_Z: u32 = 1 << 16;
-/// Minor features 0: 2 bits of tile status per tile.
 const MINOR0_2_BITS_PER_TILE: u32 = 1 << 10;
 /// Minor features 0: there are more words of minor features, and specs.
 const MINOR0_MORE: u32 = 1 << 21;
 /// Minor features 0: hierarchical Z.
 pub(super) const MINOR0_HZ: u32 = 1 << 27;
-/// Minor features 1: an event needs no padding after it.
 const MINOR1_NO_EVENT_PADDING: u32 = 1 << 3;
 /// Minor features 1: linear textures.
 pub(crate) const MINOR1_LINEAR_TEXTURE_SUPPORT: u32 = 1 << 22;
@@ -38,7 +33,6 @@ pub(crate) const MINOR2_HALTI1: u32 = 1 << 11;
 pub(crate) const MINOR2_TX_FILTER: u32 = 1 << 15;
 /// Minor features 2: a 2D engine that reads several sources.
 pub(crate) const MINOR2_2D_MULTI_SOURCE_BLIT: u32 = 1 << 21;
-/// Minor features 2: bug fixes 7.
 const MINOR2_BUG_FIXES7: u32 = 1 << 27;
 /// Minor features 3: a 2D engine that reads more sources.
 pub(crate) const MINOR3_2D_MULTI_SOURCE_BLT_EX: u32 = 1 << 2;
