@@ -23,7 +23,6 @@ use super::{
     },
     signal::Signal,
     tables::Tables,
-    usage::Usage,
     Process,
     CLIENTS, //
 };
@@ -34,16 +33,15 @@ use crate::{
         Object,
         Word, //
     },
-    mmu::SpaceId,
     prelude::*,
     ring::{
+        Account,
         Culprit,
         Loss,
         Named,
         Outcome,
         Payload,
         Piece,
-        Share,
         MAX_PIECES, //
     },
     stream::addresses::{
@@ -101,8 +99,8 @@ impl Action {
 #[derive(Default)]
 pub(crate) struct Events {
     actions: KVVec<Action>,
-    /// The usage of the client. `None`: the job is the driver's own.
-    usage: Option<Arc<Usage>>,
+    /// The account of the client. `None`: the job is the driver's own.
+    account: Option<Arc<Account>>,
     /// The completion page that shows the job's end; the job's core; its number on the page.
     shown: Option<(Arc<CompletionPage>, usize, u64)>,
     /// Number of client streams in the job, 0 or 1. `u32`, because padding is copied separately.
@@ -110,13 +108,13 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// An empty list for the process of `usage`, which reuses the memory of `spare`.
-    pub(super) fn new(spare: Self, usage: &Arc<Usage>) -> Self {
+    /// An empty list for the process of `account`, which reuses the memory of `spare`.
+    pub(super) fn new(spare: Self, account: &Arc<Account>) -> Self {
         // `spare` was usually of the same process: also reuse its reference.
-        let own = spare.usage.filter(|own| Arc::ptr_eq(own, usage));
+        let own = spare.account.filter(|own| Arc::ptr_eq(own, account));
         Self {
             actions: spare.actions,
-            usage: own.or_else(|| Some(usage.clone())),
+            account: own.or_else(|| Some(account.clone())),
             shown: None,
             streams: 0,
         }
@@ -124,7 +122,7 @@ impl Events {
 
     /// Returns whether dropping it releases nothing.
     pub(super) fn are_nothing(&self) -> bool {
-        self.actions.capacity() == 0 && self.usage.is_none() && self.shown.is_none()
+        self.actions.capacity() == 0 && self.account.is_none() && self.shown.is_none()
     }
 
     /// Notes that the job has commands of a client.
@@ -162,18 +160,11 @@ impl Payload for Events {
         if let Some((page, core, number)) = self.shown.take() {
             page.show(core, number, outcome);
         }
-        if let (Outcome::Done, true, Some(usage)) = (outcome, self.has_commands(), &self.usage) {
-            usage.shares().note_known(true);
+        if let (Outcome::Done, true, Some(account)) = (outcome, self.streams != 0, &self.account) {
+            account.note_known(true);
         }
         let actions = self.actions.drain_all();
         actions.for_each(|action| action.run(outcome));
-    }
-
-    #[inline]
-    fn used(&self, core: usize, counts: u64) {
-        if let Some(usage) = &self.usage {
-            usage.add(core, counts);
-        }
     }
 
     fn is_reusable(&self) -> bool {
@@ -184,31 +175,9 @@ impl Payload for Events {
         self.actions.len()
     }
 
-    fn has_commands(&self) -> bool {
-        self.streams != 0
-    }
-
-    fn process(&self) -> u64 {
-        self.usage.as_ref().map_or(0, |usage| usage.process())
-    }
-
     #[inline]
-    fn space(&self) -> Option<SpaceId> {
-        self.usage.as_ref()?.space()
-    }
-
-    fn share(&self, core: usize) -> Option<&Share> {
-        self.usage.as_ref()?.shares().of(core)
-    }
-
-    fn holds_up(&self, core: usize, waiters: u32) -> bool {
-        self.usage
-            .as_ref()
-            .is_some_and(|usage| usage.holds_up(core, waiters))
-    }
-
-    fn process_id(&self) -> i32 {
-        self.usage.as_ref().map_or(0, |usage| usage.process_id())
+    fn account(&self) -> Option<&Account> {
+        self.account.as_deref()
     }
 
     fn named_by(process: u64, words: &[&[u32]], base: Option<u32>) -> Option<Named> {

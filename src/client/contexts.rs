@@ -121,7 +121,7 @@ fn wait_for_all(process: &Process, core: &Core, is_limited: bool) -> Result {
     } else {
         let what = WaitFor::Job(core.index(), newest);
         let what = (what, Limited::Stall(core.index(), u32::MAX));
-        let wait = |left, goal| ring.wait_for_progress(goal, left, process.usage.shares());
+        let wait = |left, goal| ring.wait_for_progress(goal, left, &process.account);
         restarts::limited_for(process, newest, what, GPU_TIMEOUT, || ring.moves(), wait)
     }
 }

@@ -81,7 +81,7 @@ impl Process {
     pub(crate) fn end(self: Arc<Self>) {
         let reclaimer = self.device.reclaimer();
         reclaimer.note_ending(true);
-        self.usage.end();
+        self.account.end();
         if reclaimer.are_over(&self.last_jobs()) {
             shared::unshare_all(&self);
             signals::unshare(&self);

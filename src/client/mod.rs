@@ -77,6 +77,7 @@ use crate::{
     },
     prelude::*,
     ring::{
+        Account,
         Revoker,
         GPU_TIMEOUT, //
     },
@@ -103,7 +104,6 @@ use kernel::{
 use resets::Resets;
 use restarts::Restarts;
 use tables::Tables;
-use usage::Usage;
 
 pub(crate) use clients::{
     Clients,
@@ -187,8 +187,8 @@ pub(crate) struct Process {
     resets_asked: Atomic<u32>,
     /// For each core, the clock that the process has requested, in 64ths of the full clock.
     scales: [Atomic<u32>; MAX_CORES],
-    /// The time that its jobs have kept the cores busy.
-    usage: Arc<Usage>,
+    /// What its jobs take of the cores.
+    account: Arc<Account>,
     /// Index plus 1 of the core of its last COMMIT that named no core. 0: all such COMMITs went to
     /// the first core. See [`dispatch`].
     unnamed_core: Atomic<usize>,
@@ -232,11 +232,11 @@ impl Process {
         let space = clients.new_space()?;
         let addresses = space.as_ref().map(|space| space.tables().clone());
         let id = addresses.as_ref().map(|space| space.id());
-        let usage = Arc::new(Usage::new(number, leader.pid(), id)?, sys::GFP_CLIENT)?;
+        let account = Arc::new(Account::new(number, leader.pid(), id), sys::GFP_CLIENT)?;
         Arc::pin_init(
             pin_init!(Self {
                 device: clients.device().clone(),
-                resets: Resets::new(&leader, clients.hangs(), usage.clone()),
+                resets: Resets::new(&leader, clients.hangs(), account.clone()),
                 clients,
                 _member: member,
                 space,
@@ -262,7 +262,7 @@ impl Process {
                 ending_step: Atomic::new(0),
                 ending_work <- new_work!("galcore ending"),
                 number,
-                usage,
+                account,
                 stall_timeout: Atomic::new(GPU_TIMEOUT),
                 interface: Atomic::new(0),
                 tables <- new_mutex!(Tables::init(addresses), "galcore process"),

@@ -37,7 +37,7 @@ pub(super) fn set(
     match process.device.any(selector) {
         Ok(core) => {
             let is_alone = process.clients.are_only(process);
-            core.set_power(state, way, is_alone, process.usage.shares())
+            core.set_power(state, way, is_alone, &process.account)
         }
         Err(Error::GpuNotResponding) if state != PowerState::On => Ok(()),
         Err(error) => Err(error),

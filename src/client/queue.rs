@@ -89,7 +89,7 @@ impl<'a> Queue<'a> {
     pub(super) fn empty(process: &'a Arc<Process>, spare: Events) -> Self {
         Self {
             process,
-            events: Events::new(spare, &process.usage),
+            events: Events::new(spare, &process.account),
             claims: None,
             writes: None,
         }

@@ -7,16 +7,13 @@
 //! process can reserve a place in the ring again, and checked before each attempt to reserve one.
 //! So threads that were about to reserve a place during the reset also wait.
 
-use super::{
-    hangs::{
-        Charged,
-        Due,
-        HangAccounts,
-        ProcessId,
-        Submitter,
-        MAX_HANGS, //
-    },
-    usage::Usage, //
+use super::hangs::{
+    Charged,
+    Due,
+    HangAccounts,
+    ProcessId,
+    Submitter,
+    MAX_HANGS, //
 };
 use crate::{
     log::{
@@ -29,6 +26,7 @@ use crate::{
     },
     prelude::*,
     ring::{
+        Account,
         Culprit,
         Loss, //
     },
@@ -65,7 +63,7 @@ pub(crate) struct Resets {
     /// The process, without its user. Noted at open, because a process has no ID after its end.
     opener: Submitter,
     /// Tells whether the process is known.
-    usage: Arc<Usage>,
+    account: Arc<Account>,
     /// The real user ID of the last submission.
     real_user: Atomic<u32>,
     /// The user whose account is charged, or [`NO_USER`].
@@ -86,7 +84,7 @@ pub(crate) struct Counts {
 
 impl Resets {
     /// For the calling process, with leader `leader`. It still waits for earlier hangs in `hangs`.
-    pub(super) fn new(leader: &Task, hangs: &HangAccounts, usage: Arc<Usage>) -> Self {
+    pub(super) fn new(leader: &Task, hangs: &HangAccounts, account: Arc<Account>) -> Self {
         let who = Submitter {
             process: ProcessId(sys::process_id(leader), sys::start_time(leader)),
             user: None,
@@ -94,16 +92,16 @@ impl Resets {
             is_known: false,
             has_hung: false,
         };
-        let resets = Self::of(who, usage);
+        let resets = Self::of(who, account);
         resets.note_caller();
         let is_due = hangs.due(&resets.who()) != Due::Nothing;
         resets.charges.store(is_due.into(), Relaxed);
         resets
     }
 
-    fn of(opener: Submitter, usage: Arc<Usage>) -> Self {
+    fn of(opener: Submitter, account: Arc<Account>) -> Self {
         Self {
-            usage,
+            account,
             real_user: Atomic::new(NO_USER),
             user: Atomic::new(opener.user.unwrap_or(NO_USER)),
             guilty: Atomic::new(0),
@@ -123,7 +121,7 @@ impl Resets {
         let user = self.user.load(Relaxed);
         Submitter {
             user: (user != NO_USER).then_some(user),
-            is_known: self.usage.shares().is_known(),
+            is_known: self.account.is_known(),
             has_hung: self.guilty.load(Relaxed) != 0,
             ..self.opener
         }
@@ -144,11 +142,11 @@ impl Resets {
     fn note_user(&self, user: u32) {
         self.real_user.store(user, Relaxed);
         let is_admin = sys::is_admin();
-        let account = if is_admin { NO_USER } else { user };
+        let charged = if is_admin { NO_USER } else { user };
         // An administrator's process is no stranger. With any other user it starts as one.
-        self.usage.shares().note_known(is_admin);
-        self.usage.shares().note_trial(!is_admin);
-        self.user.store(account, Relaxed);
+        self.account.note_known(is_admin);
+        self.account.note_trial(!is_admin);
+        self.user.store(charged, Relaxed);
         // The new user may have an account.
         self.look_again();
     }
@@ -188,7 +186,7 @@ impl Resets {
         self.guilty.fetch_add(1, Relaxed);
         let charged = hangs.charge(&self.who(), cost);
         if self.who().user.is_some() {
-            self.usage.shares().note_known(false);
+            self.account.note_known(false);
         }
         self.look_again();
         let owed = charged.owed;
@@ -213,7 +211,7 @@ impl Resets {
     /// Notes that another process was charged with a hang.
     pub(super) fn note_others(&self, charged: &Charged, hangs: &HangAccounts) {
         if charged.makes_strangers && hangs.is_new(&self.who()) {
-            self.usage.shares().note_known(false);
+            self.account.note_known(false);
         }
         self.look_again();
     }
@@ -222,9 +220,8 @@ impl Resets {
     /// device are forgiven.
     #[inline]
     pub(super) fn try_out(&self, hangs: &HangAccounts) {
-        let shares = self.usage.shares();
-        if shares.is_on_trial() && !hangs.is_new(&self.opener) {
-            shares.note_trial(false);
+        if self.account.is_on_trial() && !hangs.is_new(&self.opener) {
+            self.account.note_trial(false);
         }
     }
 
@@ -307,8 +304,8 @@ mod tests {
             is_known: false,
             has_hung: false,
         };
-        let usage = Arc::new(Usage::new(1, process, None).unwrap(), GFP_KERNEL).unwrap();
-        Resets::of(who, usage)
+        let account = Arc::new(Account::new(1, process, None), GFP_KERNEL).unwrap();
+        Resets::of(who, account)
     }
 
     fn loss(is_guilty: bool) -> Loss {
@@ -371,7 +368,7 @@ mod tests {
         // These processes open the device after the first hang.
         let later = [2, 3].map(|process| resets(process, 1000));
         for one in &later {
-            one.usage.shares().note_known(true);
+            one.account.note_known(true);
         }
         let charged = later[0].note(0, &loss(true), &hangs, 0).unwrap();
         assert!(charged.makes_strangers);

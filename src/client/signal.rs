@@ -6,14 +6,14 @@
 //! waiters. An automatic-reset signal ends one wait, which resets it. Source: sources.md, signals.
 //! The C driver wakes only one waiter of a manual-reset signal.
 
-use super::usage::{
-    OneFence,
-    Usage, //
-};
+use super::usage::OneFence;
 use crate::{
     limits::MAX_FENCES,
     prelude::*,
-    ring::Outcome,
+    ring::{
+        Account,
+        Outcome, //
+    },
     sys::file::{
         Fence,
         NewFile, //
@@ -125,13 +125,13 @@ impl Signal {
 
     /// A sync file of a fence. The fence is signaled when the signal is set, or at once if it is
     /// set already. It ends with an error when the signal is destroyed, or after a timeout
-    /// ([`Fence`]). It counts for the process of `usage`.
+    /// ([`Fence`]). It counts for the process of `account`.
     ///
     /// `NotFound`: the signal was destroyed. `OutOfResources`: no descriptor is left, the signal
     /// has [`MAX_FENCES`], or the process
     /// [`MAX_PROCESS_FENCES`](crate::limits::MAX_PROCESS_FENCES). `NotSupported`: the kernel has no
     /// sync files. `OutOfMemory`.
-    pub(crate) fn fence_file(&self, usage: &Arc<Usage>) -> Result<NewFile> {
+    pub(crate) fn fence_file(&self, account: &Arc<Account>) -> Result<NewFile> {
         // Allocate before taking the lock: a thread that sets the signal must not wait for memory.
         let room = KBox::new([const { None }; MAX_FENCES], sys::GFP_CLIENT)?;
         let fence = Fence::new()?;
@@ -144,7 +144,7 @@ impl Signal {
                     .iter_mut()
                     .filter(|place| place.as_ref().is_none_or(|(fence, _)| fence.is_over()));
                 let place = free.next().ok_or(Error::OutOfResources)?;
-                let one = OneFence::new(usage)?;
+                let one = OneFence::new(account)?;
                 let old = place.replace((fence, one));
                 drop(state);
                 drop(old);

@@ -105,7 +105,7 @@ pub(super) fn create_fence(process: &Process, signal: u32) -> Result<Reply<'_>> 
         return Err(Error::InvalidArgument);
     }
     let signal = find(process, signal)?;
-    signal.fence_file(&process.usage).map(Reply::File)
+    signal.fence_file(&process.account).map(Reply::File)
 }
 
 pub(super) fn find(process: &Process, id: u32) -> Result<Arc<Signal>> {

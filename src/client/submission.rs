@@ -49,6 +49,7 @@ use crate::{
         Attempt,
         Checked,
         InContext,
+        Payload,
         Reservation,
         Source,
         Stream,
@@ -100,10 +101,11 @@ fn submit(
     queue: &mut Queue<'_>,
 ) -> Result<Submitted> {
     let (ring, page) = (core.engine(), process.completion());
-    let mut turn = ring.turn(Some(process.usage.shares()));
+    let mut turn = ring.turn(Some(&process.account));
     if commands.is_some() {
         queue.events().note_commands();
     }
+    turn.wish.note(queue.events().actions(), commands.is_some());
     // Ends: each round waits, or another thread was faster, or a hang was charged.
     loop {
         let mut tables = process.tables();

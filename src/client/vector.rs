@@ -48,7 +48,10 @@ use crate::{
     },
     memory::Word,
     prelude::*,
-    ring::GPU_TIMEOUT,
+    ring::{
+        Payload,
+        GPU_TIMEOUT, //
+    },
     stream::{
         addresses::{
             Kind,
@@ -188,8 +191,10 @@ pub(super) fn commit(
     )?;
     let mut tasks = Tasks::resolve(process, &records)?;
     let queue = core.engine();
-    let mut turn = queue.turn(Some(process.usage.shares()));
-    tasks.0[2].events().note_commands();
+    let mut turn = queue.turn(Some(&process.account));
+    let late = tasks.0[2].events();
+    late.note_commands();
+    turn.wish.note(late.actions(), true);
     let place = loop {
         if sys::is_killed() {
             return Err(Error::Interrupted);

@@ -72,7 +72,7 @@ pub(super) fn progressing<F: FrontEnd>(
 ) -> Result {
     let core = engine.config.core;
     let what = (WaitFor::Job(core, number), Limited::Progress(core));
-    let wait = |left| engine.wait_for_progress(number, left, process.usage.shares());
+    let wait = |left| engine.wait_for_progress(number, left, &process.account);
     restarts::limited(process, what, GPU_TIMEOUT, || engine.moves(), wait)
 }
 
@@ -154,7 +154,7 @@ pub(super) fn reclaim(process: &Process) -> Result<bool> {
     if reclaimer.wait_for_own(&process.revoker) == Err(Error::Interrupted) {
         return Err(Error::Interrupted);
     }
-    match process.device.wait_for_reclaim(process.usage.shares()) {
+    match process.device.wait_for_reclaim(&process.account) {
         Err(Error::GpuNotResponding) => Ok(false),
         outcome => outcome,
     }

@@ -36,11 +36,11 @@ use crate::{
     memory::VideoMemory,
     prelude::*,
     ring::{
+        Account,
         Given,
         Handover,
         Load,
         Payload,
-        Shares,
         Waited, //
     },
     sys::{
@@ -276,7 +276,7 @@ impl<P: Payload> AnyCore<P> {
         state: PowerState,
         way: PowerWay,
         is_alone: bool,
-        own: &Shares,
+        own: &Account,
     ) -> Result {
         let supply = self.hardware().supply();
         match (state, self.is_dead()) {
@@ -393,7 +393,7 @@ impl<P: Payload> AnyCore<P> {
         self.hardware().frequencies()
     }
 
-    fn wait_for_rest(&self, own: &Shares) -> Result {
+    fn wait_for_rest(&self, own: &Account) -> Result {
         let newest = self.newest();
         each!(self, core => core.engine().wait_for_progress(newest, wait::TIMEOUT, own))
     }

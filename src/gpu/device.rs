@@ -39,11 +39,11 @@ use crate::{
     },
     prelude::*,
     ring::{
+        Account,
         Config,
         Handover,
         Payload,
         Reclaimer,
-        Shares,
         Waited, //
     },
     sys::{
@@ -388,7 +388,7 @@ impl<P: Payload> Device<P> {
     /// Waits until all memory that clients have released so far, and that no window maps, is free.
     /// `false`: some is not, because a core hangs or was stopped. `own` counts waiting threads of
     /// the caller. `Interrupted`: a Unix signal arrived. Must not be called from a work queue.
-    pub(crate) fn wait_for_reclaim(&self, own: &Shares) -> Result<bool> {
+    pub(crate) fn wait_for_reclaim(&self, own: &Account) -> Result<bool> {
         let newest = self.reclaimer.newest();
         // Jobs that were dropped after a hang have ended, too.
         let is_over = |waited, is_over| match waited {

@@ -15,9 +15,9 @@ use super::{
     phase::Phase,
     state::State,
     turns::{
+        Account,
         Reservation,
         Share,
-        Shares,
         Wish, //
     },
     GPU_TIMEOUT, //
@@ -245,12 +245,14 @@ impl<F: FrontEnd> Engine<F> {
         }
     }
 
-    /// A new turn of a submitter of `shares`, or of the driver. Takes no lock, because most
+    /// A new turn of a submitter of `account`, or of the driver. Takes no lock, because most
     /// submitters get a place immediately.
-    pub(crate) fn turn<'e>(&'e self, shares: Option<&'e Arc<Shares>>) -> Turn<'e, F> {
+    pub(crate) fn turn<'e>(&'e self, account: Option<&'e Arc<Account>>) -> Turn<'e, F> {
         Turn {
             engine: self,
-            wish: shares.map_or(Wish::new(None), |shares| Wish::of(shares, self.config.core)),
+            wish: account.map_or(Wish::new(None), |account| {
+                Wish::of(account, self.config.core)
+            }),
             timeout: PlaceTimeout::default(),
         }
     }
@@ -377,7 +379,12 @@ impl<F: FrontEnd> Engine<F> {
     ///
     /// `Interrupted`: a Unix signal came. `GpuNotResponding`: no progress in the first
     /// `milliseconds`, or for 20 s after progress.
-    pub(crate) fn wait_for_progress(&self, number: u64, milliseconds: u32, own: &Shares) -> Result {
+    pub(crate) fn wait_for_progress(
+        &self,
+        number: u64,
+        milliseconds: u32,
+        own: &Account,
+    ) -> Result {
         let mut state = self.state.lock();
         // Counted until the end of the wait, because jobs only notify if there are waiters.
         state.waiters += 1;

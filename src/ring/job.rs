@@ -5,7 +5,7 @@
 use super::{
     inflight::IDS,
     reclaim::Retired,
-    turns::Share, //
+    turns::Account, //
 };
 use crate::{
     addr::Range,
@@ -14,7 +14,6 @@ use crate::{
         Load, //
     },
     memory::Object,
-    mmu::SpaceId,
     prelude::*,
     stream::words::{
         PageTables,
@@ -42,34 +41,24 @@ pub(crate) trait Payload: Default + Send + Unpin + 'static {
     /// takes constant time, and none waits for anything that a client can delay.
     fn end(&mut self, outcome: Outcome);
 
-    /// It has kept the core with index `core` busy for `counts` of [`clock`](crate::sys::clock).
-    /// Called before [`Payload::end`], and after it if that took long.
-    fn used(&self, core: usize, counts: u64);
-
     /// Whether another job should reuse its memory.
     fn is_reusable(&self) -> bool;
 
     fn actions(&self) -> usize;
 
-    /// Whether its job has commands of a client.
-    fn has_commands(&self) -> bool;
+    /// The account of the process that submitted it; `None`: the driver. Called with the core's
+    /// lock.
+    fn account(&self) -> Option<&Account>;
 
-    /// The number of the process that submitted it; 0: the driver.
-    fn process(&self) -> u64;
-
-    /// That process's own tables of the MMU.
-    fn space(&self) -> Option<SpaceId>;
-
-    /// Its process's share of the core with index `core`; `None`: the driver. Called with the
-    /// core's lock.
-    fn share(&self, core: usize) -> Option<&Share>;
-
-    /// Whether its process has ended, or some of the `waiters` threads that wait for the core with
-    /// index `core` are not its process's. Called with the core's lock.
-    fn holds_up(&self, core: usize, waiters: u32) -> bool;
+    /// The number of that process; 0: the driver.
+    fn process(&self) -> u64 {
+        self.account().map_or(0, |account| account.process)
+    }
 
     /// The id of that process's leader in the initial namespace; 0: the driver.
-    fn process_id(&self) -> i32;
+    fn process_id(&self) -> i32 {
+        self.account().map_or(0, |account| account.process_id)
+    }
 
     /// The identity of process number `process`, whose job is under way. No lock is held.
     fn culprit(process: u64) -> Option<Culprit>;
@@ -277,8 +266,6 @@ pub(crate) struct JobInfo {
 impl Payload for u32 {
     fn end(&mut self, _: Outcome) {}
 
-    fn used(&self, _: usize, _: u64) {}
-
     fn is_reusable(&self) -> bool {
         true
     }
@@ -287,28 +274,12 @@ impl Payload for u32 {
         0
     }
 
-    fn has_commands(&self) -> bool {
-        false
+    fn account(&self) -> Option<&Account> {
+        None
     }
 
     fn process(&self) -> u64 {
         (*self).into()
-    }
-
-    fn space(&self) -> Option<SpaceId> {
-        None
-    }
-
-    fn share(&self, _: usize) -> Option<&Share> {
-        None
-    }
-
-    fn holds_up(&self, _: usize, _: u32) -> bool {
-        false
-    }
-
-    fn process_id(&self) -> i32 {
-        0
     }
 
     fn culprit(_: u64) -> Option<Culprit> {

@@ -175,10 +175,7 @@ pub(crate) use {
         Attempt,
         Reservation, //
     },
-    turns::{
-        Share,
-        Shares, //
-    },
+    turns::Account,
 };
 
 const RING_BYTES: usize = 1 << 20;

@@ -140,7 +140,11 @@ impl<P: Payload> Ring<P> {
                     let (at, bytes) = basis.commands;
                     guilty = Some(Guilty {
                         process: slot.load.payload.process(),
-                        space: slot.load.payload.space(),
+                        space: slot
+                            .load
+                            .payload
+                            .account()
+                            .and_then(|account| account.space),
                         // CAST: 32 bits into at least 32.
                         commands: (slot.start + at as usize, bytes as usize),
                         context: slot.load.own.context.clone().zip(basis.load),

@@ -22,6 +22,7 @@ use super::{
     phase::Phase,
     space::Space,
     turns::{
+        Account,
         Epoch,
         Line,
         Wish, //
@@ -191,7 +192,7 @@ pub(crate) struct State<F: JobKind> {
     /// Number of threads that wait for a change.
     pub(super) waiters: usize,
     /// Number of threads that wait for a place or for jobs. See
-    /// [`Share::waiting`](super::Share::waiting).
+    /// [`Share::waiting`](super::turns::Share::waiting).
     pub(super) place_waiters: u32,
     /// Submitters that wait for a place.
     pub(super) line: Line,
@@ -349,10 +350,13 @@ impl<F: JobKind> State<F> {
     pub(super) fn charge(&mut self, core: usize, now: Stamp) {
         if let Some((_, oldest)) = self.jobs.get(0) {
             let (payload, taken) = (&oldest.load.payload, self.meter.end(now));
-            payload.used(core, taken);
+            let account = payload.account();
+            if let Some(account) = account {
+                account.add(core, taken);
+            }
             self.watch.ended(payload.process(), oldest.number);
             self.line.pass(oldest.number, self.moves);
-            if let Some(share) = payload.share(core) {
+            if let Some(share) = account.and_then(|account| account.of(core)) {
                 let (cost, actions) = (oldest.load.cost, payload.actions());
                 self.line.ended(share, cost, taken, actions);
             }
@@ -366,9 +370,11 @@ impl<F: JobKind> State<F> {
     pub(super) fn charge_actions(&mut self, core: usize, now: Stamp, payload: &F::Payload) {
         if self.jobs.len() > 0 {
             let taken = self.meter.end(now);
-            payload.used(core, taken);
-            if let Some(share) = payload.share(core) {
-                share.charge(taken);
+            if let Some(account) = payload.account() {
+                account.add(core, taken);
+                if let Some(share) = account.of(core) {
+                    share.charge(taken);
+                }
             }
         }
     }
@@ -387,9 +393,10 @@ impl<F: JobKind> State<F> {
         };
         let payload = &oldest.load.payload;
         let own = payload.process();
+        let holds_up = |account: &Account| account.holds_up(core, self.place_waiters);
         own != 0
             && (self.phase.is_asleep()
-                || payload.holds_up(core, self.place_waiters)
+                || payload.account().is_some_and(holds_up)
                 || self.newest_of_others(own).is_some())
     }
 

@@ -135,7 +135,6 @@ impl<P: Payload> Ring<P> {
         }
         let commands = stream.map(|stream| &stream.commands);
         let command_bytes = commands.map_or(0, |commands| commands.bytes());
-        turn.wish.note(payload);
         let mut state = self.state.lock();
         if state.phase.is_stopped() {
             return Err(Error::GpuNotResponding);
@@ -157,7 +156,9 @@ impl<P: Payload> Ring<P> {
         }
         let uses = source.with_uses(uses);
         let changes = self.front.vm.changes();
-        let tables = self.front.tables_of(payload.space());
+        let tables = self
+            .front
+            .tables_of(turn.wish.account.and_then(|account| account.space));
         // A job without commands uses no memory.
         let is_other = commands.is_some() && state.front.gpu.tables != Some(tables);
         let flush = (is_other || state.front.gpu.flushed != changes).then_some(tables);
@@ -197,7 +198,8 @@ impl<P: Payload> Ring<P> {
                 _ => None,
             },
         };
-        let (process, own) = (payload.process_id(), basis.commands);
+        let process = turn.wish.account.map_or(0, |account| account.process_id);
+        let own = basis.commands;
         let job = Job::new(
             core::mem::take(payload),
             RingJob {

@@ -33,7 +33,6 @@
 
 mod share;
 
-use super::Payload;
 use crate::{
     limits::MAX_RECORDS,
     sys::{
@@ -44,8 +43,8 @@ use crate::{
 use share::Load;
 
 pub(crate) use share::{
-    Share,
-    Shares, //
+    Account,
+    Share, //
 };
 
 /// How long the jobs with places of one process may take together on a shared core, in
@@ -97,16 +96,16 @@ struct Ticket {
 /// A thread in a line.
 struct Waiter {
     task: ARef<Task>,
-    /// Its process's shares, and the core.
-    shares: Option<(Arc<Shares>, usize)>,
-    /// If its process is a stranger: the address of the process's shares.
+    /// Its process's account, and the core.
+    account: Option<(Arc<Account>, usize)>,
+    /// If its process is a stranger: the address of the process's account.
     stranger: Option<usize>,
 }
 
 impl Waiter {
     fn share(&self) -> Option<&Share> {
-        let (shares, core) = self.shares.as_ref()?;
-        shares.of(*core)
+        let (account, core) = self.account.as_ref()?;
+        account.of(*core)
     }
 }
 
@@ -122,8 +121,8 @@ impl Reservation {
 /// A stranger whose jobs have places.
 #[derive(Clone, Copy)]
 struct Holder {
-    /// The address of its shares.
-    shares: usize,
+    /// The address of its account.
+    account: usize,
     newest: u64,
     /// When it got its first place, in jiffies.
     since: usize,
@@ -148,8 +147,8 @@ pub(crate) struct Wish<'s> {
     /// The number of its job's actions, and whether the job has commands.
     actions: usize,
     has_commands: bool,
-    /// The shares of its process. `None`: the driver.
-    shares: Option<&'s Arc<Shares>>,
+    /// The account of its process. `None`: the driver.
+    pub(crate) account: Option<&'s Arc<Account>>,
     core: usize,
 }
 
@@ -163,31 +162,31 @@ impl<'s> Wish<'s> {
             is_alone: false,
             actions: 0,
             has_commands: false,
-            shares: None,
+            account: None,
             core: 0,
         }
     }
 
     /// A request of the calling thread for a place on `core`.
-    pub(super) fn of(shares: &'s Arc<Shares>, core: usize) -> Self {
+    pub(super) fn of(account: &'s Arc<Account>, core: usize) -> Self {
         Self {
-            shares: Some(shares),
+            account: Some(account),
             core,
-            ..Self::new(shares.of(core))
+            ..Self::new(account.of(core))
         }
     }
 
-    /// Notes the properties of the job's `payload` that matter for its place.
-    pub(crate) fn note<P: Payload>(&mut self, payload: &P) {
-        self.actions = payload.actions();
-        self.has_commands = payload.has_commands();
+    /// Notes the properties of its job that matter for its place.
+    pub(crate) fn note(&mut self, actions: usize, has_commands: bool) {
+        self.actions = actions;
+        self.has_commands = has_commands;
     }
 
     /// The stranger that submits the job's commands. `None`: no stranger, or no commands.
     fn stranger(&self) -> Option<usize> {
-        let shares = self.shares.filter(|_| self.has_commands)?;
-        let is_trusted = shares.is_known() && !shares.is_on_trial();
-        (!is_trusted).then(|| core::ptr::from_ref(&**shares).addr())
+        let account = self.account.filter(|_| self.has_commands)?;
+        let is_trusted = account.is_known() && !account.is_on_trial();
+        (!is_trusted).then(|| core::ptr::from_ref(&**account).addr())
     }
 
     pub(super) fn is_waiting(&self) -> bool {
@@ -296,7 +295,7 @@ impl Line {
         }
         let holder = self.stranger;
         if let Some((holder, stranger)) = holder.and_then(|it| Some((it, wish.stranger()?))) {
-            let is_own = holder.shares == stranger;
+            let is_own = holder.account == stranger;
             match wish.ticket {
                 Some(_) if is_own => {}
                 Some(ticket) => {
@@ -344,7 +343,7 @@ impl Line {
                 .stranger
                 .map_or_else(sys::jiffies, |holder| holder.since);
             self.stranger = Some(Holder {
-                shares: stranger,
+                account: stranger,
                 newest: number,
                 since,
             });
@@ -396,7 +395,7 @@ impl Line {
         self.tickets += 1;
         let waiter = Waiter {
             task: ARef::from(&**kernel::current!()),
-            shares: wish.shares.map(|shares| (shares.clone(), wish.core)),
+            account: wish.account.map(|account| (account.clone(), wish.core)),
             stranger: wish.stranger(),
         };
         let line = match waiter.stranger {
@@ -471,7 +470,7 @@ impl Line {
 
     /// Claims time of `share` for the job of the calling thread's `wish`; returns the job's start.
     fn claim(&self, wish: &mut Wish<'_>, share: &Share) -> u64 {
-        if wish.shares.is_some() {
+        if wish.account.is_some() {
             share.nice.store(sys::nice(), Relaxed);
         }
         let debt = u64::from(self.quantum) * MOST_DEBT;
@@ -500,7 +499,7 @@ impl Line {
             1
         };
         let mut next = self.strangers.iter().take(looked_at);
-        let own = next.find(|(_, waiter)| waiter.stranger == Some(holder.shares));
+        let own = next.find(|(_, waiter)| waiter.stranger == Some(holder.account));
         own.map(|(ticket, _)| *ticket)
     }
 

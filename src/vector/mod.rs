@@ -247,12 +247,11 @@ impl<P: Payload> Queue<P> {
         let wipes = entry.wipes.count_ones() as usize;
         let length = 2 * wipes + context + others + words::drain().len() + 2 * events + 2;
         let bytes = (4 * length).next_multiple_of(UNIT);
-        turn.wish.note(&*work.late);
         let Some(at) = state.find(bytes, &mut turn.wish) else {
             return Ok(Attempt::Full);
         };
         let early = work.early.each_mut();
-        let process = work.late.process_id();
+        let process = turn.wish.account.map_or(0, |account| account.process_id);
         let own = SingleJob {
             early: early.map(|payload| match payload {
                 Some(payload) => core::mem::take(*payload),

@@ -1,17 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A process's shares of the cores: the time that its jobs have taken there, and its places.
+//! The account of a process: the time that its jobs have taken of the cores, and its places there.
 
 use super::{
     average_with,
     ALONE,
     ALONE_QUANTA, //
 };
-use crate::limits::MAX_CORES;
-use crate::sys::prelude::*;
+use crate::{
+    limits::MAX_CORES,
+    mmu::SpaceId,
+    sys::prelude::*, //
+};
 
 /// The most that nice values differ from 0.
 const MOST_NICE: u32 = 20;
+
+/// The most attempts to store a reported time.
+const TRIES: u32 = 8;
 
 /// Numbers of a process's jobs and waiting threads at a core. One word, because each job reads it.
 #[derive(Clone, Copy)]
@@ -48,20 +54,43 @@ pub(crate) struct Share {
     pub(super) valid_from: Atomic<u64>,
 }
 
-/// A process's shares of all cores.
-pub(crate) struct Shares {
+/// The account of a process: the time that its jobs take of the cores, and its share of each. Its
+/// jobs hold references.
+pub(crate) struct Account {
+    /// The number of the process.
+    pub(crate) process: u64,
+    /// Its id in the initial PID namespace.
+    pub(crate) process_id: i32,
+    /// The process's own MMU tables, if it has any.
+    pub(crate) space: Option<SpaceId>,
+    /// By core, the time for which its jobs have kept the core busy, in counts of
+    /// [`clock`](crate::sys::clock).
+    busy: [Atomic<u64>; MAX_CORES],
+    /// By core, the largest busy time that was reported.
+    reported: [Atomic<u64>; MAX_CORES],
     pub(super) of: [Share; MAX_CORES],
+    /// Number of its unsignaled fences.
+    pub(crate) fences: Atomic<usize>,
+    /// The process has ended.
+    is_over: Atomic<bool>,
     /// The GPU has finished commands of the process.
     is_known: Atomic<bool>,
     /// Perhaps a hang from before the process opened the device is not forgiven yet.
     is_on_trial: Atomic<bool>,
 }
 
-impl Shares {
-    /// The shares of a new process.
-    pub(crate) const fn new() -> Self {
+impl Account {
+    /// The account of a new process with this number, id and own MMU tables.
+    pub(crate) const fn new(process: u64, process_id: i32, space: Option<SpaceId>) -> Self {
         Self {
+            process,
+            process_id,
+            space,
+            busy: [const { Atomic::new(0) }; MAX_CORES],
+            reported: [const { Atomic::new(0) }; MAX_CORES],
             of: [const { Share::new() }; MAX_CORES],
+            fences: Atomic::new(0),
+            is_over: Atomic::new(false),
             is_known: Atomic::new(false),
             is_on_trial: Atomic::new(false),
         }
@@ -70,6 +99,49 @@ impl Shares {
     /// Its share of `core`.
     pub(crate) fn of(&self, core: usize) -> Option<&Share> {
         self.of.get(core)
+    }
+
+    /// Notes that the process has ended.
+    pub(crate) fn end(&self) {
+        self.is_over.store(true, Relaxed);
+    }
+
+    /// Whether the process holds up others: it has ended, or some of the `waiters` threads that
+    /// wait for `core` are not its own.
+    pub(in crate::ring) fn holds_up(&self, core: usize, waiters: u32) -> bool {
+        self.is_over.load(Relaxed) || waiters > self.of(core).map_or(0, Share::waiting)
+    }
+
+    /// Adds the time for which an ended job has kept `core` busy. 64 bits never wrap.
+    #[inline]
+    pub(in crate::ring) fn add(&self, core: usize, counts: u64) {
+        if let Some(busy) = self.busy.get(core) {
+            busy.add(counts, Relaxed);
+        }
+    }
+
+    /// The time for which ended jobs have kept `core` busy.
+    pub(crate) fn busy(&self, core: usize) -> u64 {
+        self.busy.get(core).map_or(0, |busy| busy.load(Relaxed))
+    }
+
+    /// The time to report for `counts`. It never decreases. `counts` can be too small: a job that
+    /// has just ended may not be added yet.
+    pub(crate) fn tell(&self, core: usize, counts: u64) -> u64 {
+        let Some(reported) = self.reported.get(core) else {
+            return counts;
+        };
+        let mut most = reported.load(Relaxed);
+        for _ in 0..TRIES {
+            if counts <= most {
+                break;
+            }
+            match reported.cmpxchg(most, counts, Relaxed) {
+                Ok(_) => return counts,
+                Err(others) => most = others,
+            }
+        }
+        counts.max(most)
     }
 
     /// Whether the GPU has finished commands of the process. If not, it is a *stranger*: its first

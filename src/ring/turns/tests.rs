@@ -5,6 +5,7 @@
 #[kernel::macros::kunit_tests(galcore_turns)]
 mod cases {
     use super::super::*;
+    use crate::limits::MAX_CORES;
 
     fn reservation() -> Reservation {
         Reservation::new().unwrap()
@@ -14,16 +15,16 @@ mod cases {
         Line::new(Epoch::default())
     }
 
-    fn shares() -> Arc<Shares> {
-        Arc::new(Shares::new(), GFP_KERNEL).unwrap()
+    fn account() -> Arc<Account> {
+        Arc::new(Account::new(1, 1, None), GFP_KERNEL).unwrap()
     }
 
     /// Commands of two strangers, and of a process that is known.
-    fn commands_of(all: &[Arc<Shares>; 3]) -> [Wish<'_>; 3] {
+    fn commands_of(all: &[Arc<Account>; 3]) -> [Wish<'_>; 3] {
         all[2].note_known(true);
-        all.each_ref().map(|shares| Wish {
+        all.each_ref().map(|account| Wish {
             has_commands: true,
-            ..Wish::of(shares, 0)
+            ..Wish::of(account, 0)
         })
     }
 
@@ -118,7 +119,7 @@ mod cases {
     #[test]
     fn strangers_that_wait_for_each_other_hold_up_no_others() {
         let mut line = empty_line();
-        let all = [(); 3].map(|()| shares());
+        let all = [(); 3].map(|()| account());
         let [mut first, mut second, mut known] = commands_of(&all);
         line.admit(&mut first, 7, 0);
         line.join(&mut second, reservation(), 0);
@@ -135,7 +136,7 @@ mod cases {
     #[test]
     fn one_stranger_has_a_place() {
         let mut line = empty_line();
-        let all = [(); 3].map(|()| shares());
+        let all = [(); 3].map(|()| account());
         let [mut first, mut second, mut known] = commands_of(&all);
         assert!(line.admits(&mut first, 0, 0));
         line.admit(&mut first, 7, 0);
@@ -155,10 +156,10 @@ mod cases {
     #[test]
     fn processes_on_trial_take_turns() {
         let mut line = empty_line();
-        let all = [(); 3].map(|()| shares());
-        for shares in &all {
-            shares.note_known(true);
-            shares.note_trial(true);
+        let all = [(); 3].map(|()| account());
+        for account in &all {
+            account.note_known(true);
+            account.note_trial(true);
         }
         let [mut first, mut second, mut free] = commands_of(&all);
         line.admit(&mut first, 6, 0);
@@ -255,7 +256,7 @@ mod cases {
     #[test]
     fn a_lost_turn_is_paid_for() {
         let mut line = empty_line();
-        let [late, other] = [(); 2].map(|()| shares());
+        let [late, other] = [(); 2].map(|()| account());
         let mut threads = [(); 3].map(|()| Wish::of(&late, 0));
         let mut second = Wish::of(&other, 0);
         for one in &mut threads {
@@ -284,7 +285,7 @@ mod cases {
     #[test]
     fn a_core_that_comes_back_goes_on_where_it_was() {
         let mut line = empty_line();
-        let [old, new] = [(); 2].map(|()| shares());
+        let [old, new] = [(); 2].map(|()| account());
         let mut wish = Wish::of(&old, 0);
         old.of[0].finish.store(line.quantum.into(), Relaxed);
         for _ in 0..2 {
@@ -317,5 +318,18 @@ mod cases {
             assert!(line.leave(&mut wish, 0));
         }
         assert_eq!(share.finish.load(Relaxed), 40);
+    }
+
+    #[test]
+    fn what_is_told_never_becomes_less() {
+        let account = account();
+        assert_eq!(account.tell(0, 50), 50);
+        // The job has ended, but is not added yet.
+        assert_eq!(account.tell(0, 0), 50);
+        account.add(0, 48);
+        assert_eq!(account.tell(0, account.busy(0)), 50);
+        assert_eq!(account.tell(0, 51), 51);
+        assert_eq!(account.tell(1, 7), 7);
+        assert_eq!(account.tell(MAX_CORES, 9), 9);
     }
 }
