@@ -272,15 +272,10 @@ impl Hardware {
 
     /// Enables the core's interrupts, unless the administrator has disabled them.
     pub(crate) fn enable_interrupts(&self) {
-        self.enable(u32::MAX);
-    }
-
-    /// Enables `interrupts`, unless the administrator has disabled all.
-    fn enable(&self, interrupts: u32) {
-        let interrupts = if self.is_silenced.load(Relaxed) {
-            0
-        } else {
-            interrupts
+        let interrupts = match self.identity.hardware_type() {
+            _ if self.is_silenced.load(Relaxed) => 0,
+            HardwareType::Vector => vector::INTERRUPTS,
+            _ => u32::MAX,
         };
         self.registers.write_reg(HI_INTR_ENBL::from_raw(interrupts));
     }

@@ -16,7 +16,7 @@ use kernel::io::Io;
 pub(crate) const END_INTERRUPT: u32 = 13;
 
 /// All interrupts except the overflow of the tessellator, for which nothing waits.
-const INTERRUPTS: u32 = !1;
+pub(super) const INTERRUPTS: u32 = !1;
 
 /// Modules that are idle after a job: front end, drawing engine, image, path, tessellator.
 const IDLE: u32 = 0xF01;
@@ -26,14 +26,9 @@ impl Hardware {
     /// multiple of 64. The words must already be in memory.
     pub(crate) fn start_vector(&self, address: u32, units: u32) {
         let regs = &self.registers;
-        self.enable(INTERRUPTS);
+        self.enable_interrupts();
         regs.write_reg(VG_COMMAND_ADDRESS::from_raw(address));
         regs.write_reg(VG_COMMAND_COUNT::from_raw(units));
-    }
-
-    /// Enables the interrupts of a job, unless the administrator has disabled all.
-    pub(crate) fn enable_vector_interrupts(&self) {
-        self.enable(INTERRUPTS);
     }
 
     /// Whether all modules that draw are idle.

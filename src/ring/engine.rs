@@ -91,8 +91,6 @@ pub(crate) trait FrontEnd: JobKind {
     /// Notes that the core's TLB is empty, and stays empty until the core is started.
     fn forget_translations(_: &Engine<Self>) {}
 
-    fn enable_interrupts(hardware: &Hardware);
-
     /// The kind of the addresses in a dump.
     fn addressing(engine: &Engine<Self>) -> Addressing<'_>;
 
@@ -139,7 +137,7 @@ pub(crate) trait FrontEnd: JobKind {
     /// `milliseconds` at most. Returns whether no job runs.
     fn hold_jobs(engine: &Arc<Engine<Self>>, newest: u64, milliseconds: u32) -> bool;
 
-    /// Undoes [`FrontEnd::hold_jobs`].
+    /// Undoes [`FrontEnd::hold_jobs`]. If the core is off, the jobs begin when it comes on.
     fn release_jobs(_: &Arc<Engine<Self>>) {}
 }
 

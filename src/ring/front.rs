@@ -39,10 +39,7 @@ use crate::{
         Part,
         PIPES, //
     },
-    hw::{
-        Hardware,
-        Progress, //
-    },
+    hw::Progress,
     mmu::NO_TRANSLATIONS,
     stream::{
         resolve,
@@ -154,10 +151,6 @@ impl<P: Payload> FrontEnd for RingEnd<P> {
         ring.front.flushed.xchg(NO_TRANSLATIONS, Full);
     }
 
-    fn enable_interrupts(hardware: &Hardware) {
-        hardware.enable_interrupts();
-    }
-
     fn addressing(ring: &Ring<P>) -> Addressing<'_> {
         Addressing::Translated(&ring.front.vm)
     }
@@ -186,8 +179,26 @@ impl<P: Payload> FrontEnd for RingEnd<P> {
         Ok(())
     }
 
+    /// Also lets the jobs end that continue in the running job's context. No other job begins.
     fn bring_to_rest(ring: &Arc<Ring<P>>) -> Result {
-        ring.bring_to_rest()
+        ring.cut_links(&ring.state.lock())?;
+        sys::barrier::write();
+        if wait::poll(REST_TIME, || ring.is_at_rest().then_some(())).is_some() {
+            return Ok(());
+        }
+        {
+            let state = ring.state.lock();
+            let mut wait = state.front.rest;
+            for age in 0..state.jobs.len() {
+                ring.memory.write(wait, words::WAIT)?;
+                if let Some((_, slot)) = state.jobs.get(age) {
+                    wait = slot.mark;
+                }
+            }
+        }
+        sys::barrier::write();
+        ring.is_at_rest();
+        Ok(())
     }
 
     fn has_begun(ring: &Ring<P>) -> bool {
@@ -198,7 +209,27 @@ impl<P: Payload> FrontEnd for RingEnd<P> {
     fn prepare(ring: &Ring<P>, _: Cause, decisions: &[AfterReset; IDS]) -> Result<(u32, u32)> {
         ring.mark_flushed();
         ring.set_up()?;
-        ring.apply_decisions(decisions)
+        let mut state = ring.state.lock();
+        for (age, decision) in decisions.iter().enumerate() {
+            if decision.is_dropped() {
+                ring.drop_job(&mut state, age)?;
+            }
+        }
+        // The state after the last job.
+        state.front.gpu = GpuState::unknown();
+        ring.rest_again(&state)?;
+        ring.link_up(&state)?;
+        if state.phase == (Phase::Asleep { holding: true }) {
+            ring.cut_links(&state)?;
+        }
+        let oldest = StartAt::oldest(&state);
+        let rest = state.front.rest;
+        drop(state);
+        match oldest {
+            Some(oldest) => ring.start_at_job(oldest),
+            // CAST: 16 bytes.
+            None => Ok((ring.gpu(rest), (WAIT_LINK_BYTES / 8) as u32)),
+        }
     }
 
     fn run(ring: &Arc<Ring<P>>, (address, units): (u32, u32)) -> Result {
@@ -206,7 +237,20 @@ impl<P: Payload> FrontEnd for RingEnd<P> {
     }
 
     fn stop(ring: &Ring<P>) {
-        ring.end_front_end();
+        let rest = ring.state.lock().front.rest;
+        if ring.memory.write(rest, words::END).is_ok() {
+            sys::barrier::write();
+            for _ in 0..STOP_LOOKS {
+                if ring.hardware.has_stopped() {
+                    return;
+                }
+                fsleep(Delta::from_micros(STOP_LOOK));
+            }
+        }
+        // The clock must not stop during a fetch, so reset the core.
+        if ring.hardware.reset().is_err() {
+            ring.hardware.isolate();
+        }
     }
 
     fn went_off(state: &mut RingState) {
@@ -216,7 +260,31 @@ impl<P: Payload> FrontEnd for RingEnd<P> {
     fn start_again(ring: &Arc<Ring<P>>) -> Result {
         ring.mark_flushed();
         ring.set_up()?;
-        ring.start_again()
+        let (rest, held) = {
+            let mut state = ring.state.lock();
+            let rest = state.front.rest;
+            ring.rest_again(&state)?;
+            ring.link_up(&state)?;
+            state.is_off = false;
+            let is_held = core::mem::replace(&mut state.is_held, false);
+            ring.trace_begin(&mut state);
+            (rest, StartAt::oldest(&state).filter(|_| is_held))
+        };
+        // CAST: 16 bytes.
+        let units = (WAIT_LINK_BYTES / 8) as u32;
+        let (address, units) = match held {
+            // The held job needs the state that the core had before it went off.
+            Some(held) => ring.start_at_job(held)?,
+            None => (ring.gpu(rest), units),
+        };
+        sys::barrier::write();
+        ring.hardware.enable_interrupts();
+        ring.hardware.run_front_end(address, units)?;
+        if ring.state.lock().phase.is_stopped() {
+            // A close sets the phase and then masks the interrupt, perhaps before the enable above.
+            ring.hardware.disable_interrupts();
+        }
+        Ok(())
     }
 
     fn hold_jobs(ring: &Arc<Ring<P>>, _: u64, milliseconds: u32) -> bool {
@@ -224,7 +292,20 @@ impl<P: Payload> FrontEnd for RingEnd<P> {
     }
 
     fn release_jobs(ring: &Arc<Ring<P>>) {
-        ring.release_jobs();
+        let completing = ring.completion.lock();
+        if ring.pause() {
+            let mut state = ring.state.lock();
+            state.phase.hold(false);
+            if !state.is_off {
+                state.is_held = false;
+                ring.trace_begin(&mut state);
+                // All offsets are in the ring.
+                let _ = ring.link_up(&state);
+            }
+        }
+        sys::barrier::write();
+        drop(completing);
+        ring.resume();
     }
 }
 
@@ -312,29 +393,6 @@ impl<P: Payload> Ring<P> {
         self.memory.write(oldest.mark, words::WAIT)
     }
 
-    /// Waits at most [`REST_TIME`] until the running job and the jobs that continue in its context
-    /// have ended. No other job begins. The ring is paused.
-    fn bring_to_rest(self: &Arc<Self>) -> Result {
-        self.cut_links(&self.state.lock())?;
-        sys::barrier::write();
-        if wait::poll(REST_TIME, || self.is_at_rest().then_some(())).is_some() {
-            return Ok(());
-        }
-        {
-            let state = self.state.lock();
-            let mut wait = state.front.rest;
-            for age in 0..state.jobs.len() {
-                self.memory.write(wait, words::WAIT)?;
-                if let Some((_, slot)) = state.jobs.get(age) {
-                    wait = slot.mark;
-                }
-            }
-        }
-        sys::barrier::write();
-        self.is_at_rest();
-        Ok(())
-    }
-
     /// Waits until the front end has fetched the new idle loops, and ends the jobs that are done.
     /// Returns whether nothing runs.
     fn is_at_rest(self: &Arc<Self>) -> bool {
@@ -379,32 +437,6 @@ impl<P: Payload> Ring<P> {
             }
         }
         Ok(())
-    }
-
-    /// Rewrites the jobs' words according to `decisions`. Returns the front end's start address, and
-    /// the number of units of 8 bytes there. The ring is paused, and the front end is stopped.
-    fn apply_decisions(&self, decisions: &[AfterReset; IDS]) -> Result<(u32, u32)> {
-        let mut state = self.state.lock();
-        for (age, decision) in decisions.iter().enumerate() {
-            if decision.is_dropped() {
-                self.drop_job(&mut state, age)?;
-            }
-        }
-        // The state after the last job.
-        state.front.gpu = GpuState::unknown();
-        self.rest_again(&state)?;
-        self.link_up(&state)?;
-        if state.phase == (Phase::Asleep { holding: true }) {
-            self.cut_links(&state)?;
-        }
-        let oldest = StartAt::oldest(&state);
-        let rest = state.front.rest;
-        drop(state);
-        match oldest {
-            Some(oldest) => self.start_at_job(oldest),
-            // CAST: 16 bytes.
-            None => Ok((self.gpu(rest), (WAIT_LINK_BYTES / 8) as u32)),
-        }
     }
 
     /// Drops the job of this age. It keeps only the load of the tables that later jobs of its
@@ -483,53 +515,6 @@ impl<P: Payload> Ring<P> {
         Ok(words.finish())
     }
 
-    /// Stops the front end. The ring is paused and at rest.
-    fn end_front_end(&self) {
-        let rest = self.state.lock().front.rest;
-        if self.memory.write(rest, words::END).is_ok() {
-            sys::barrier::write();
-            for _ in 0..STOP_LOOKS {
-                if self.hardware.has_stopped() {
-                    return;
-                }
-                fsleep(Delta::from_micros(STOP_LOOK));
-            }
-        }
-        // The clock must not stop during a fetch, so reset the core.
-        if self.hardware.reset().is_err() {
-            self.hardware.isolate();
-        }
-    }
-
-    /// Starts the front end at its idle loop. The ring is paused, and the core has been set up.
-    fn start_again(&self) -> Result {
-        let (rest, held) = {
-            let mut state = self.state.lock();
-            let rest = state.front.rest;
-            self.rest_again(&state)?;
-            self.link_up(&state)?;
-            state.is_off = false;
-            let is_held = core::mem::replace(&mut state.is_held, false);
-            self.trace_begin(&mut state);
-            (rest, StartAt::oldest(&state).filter(|_| is_held))
-        };
-        // CAST: 16 bytes.
-        let units = (WAIT_LINK_BYTES / 8) as u32;
-        let (address, units) = match held {
-            // The held job needs the state that the core had before it went off.
-            Some(held) => self.start_at_job(held)?,
-            None => (self.gpu(rest), units),
-        };
-        sys::barrier::write();
-        self.hardware.enable_interrupts();
-        self.hardware.run_front_end(address, units)?;
-        if self.state.lock().phase.is_stopped() {
-            // A close sets the phase and then masks the interrupt, perhaps before the enable above.
-            self.hardware.disable_interrupts();
-        }
-        Ok(())
-    }
-
     /// Holds the jobs that can begin after system sleep. `Some`: nothing runs.
     fn hold_jobs(self: &Arc<Self>) -> Option<()> {
         let _completing = self.completion.lock();
@@ -577,23 +562,5 @@ impl<P: Payload> Ring<P> {
             wait = slot.mark;
         }
         Ok(())
-    }
-
-    /// Lets the held jobs begin. If the core is off, they begin when it comes on.
-    fn release_jobs(&self) {
-        let completing = self.completion.lock();
-        if self.pause() {
-            let mut state = self.state.lock();
-            state.phase.hold(false);
-            if !state.is_off {
-                state.is_held = false;
-                self.trace_begin(&mut state);
-                // All offsets are in the ring.
-                let _ = self.link_up(&state);
-            }
-        }
-        sys::barrier::write();
-        drop(completing);
-        self.resume();
     }
 }

@@ -170,7 +170,7 @@ impl<F: FrontEnd> Engine<F> {
         // If the core is off, they are enabled when it is switched on.
         let _: Option<()> = self.if_on(|hardware| {
             if !hardware.is_isolated() {
-                F::enable_interrupts(hardware);
+                hardware.enable_interrupts();
             }
         });
     }

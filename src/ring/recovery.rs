@@ -286,7 +286,7 @@ impl<F: FrontEnd> Engine<F> {
     /// Starts the core, which was reset, with the jobs as rewritten.
     #[inline(never)]
     fn go_on(self: &Arc<Self>, start: &Start, losses: &Losses) -> Result {
-        F::enable_interrupts(&self.hardware);
+        self.hardware.enable_interrupts();
         F::run(self, start.place)?;
         if self.state.lock().phase.is_stopped() {
             // A close sets the phase and then masks the interrupt, perhaps before the enable above.

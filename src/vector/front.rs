@@ -18,7 +18,6 @@ use super::{
 use crate::{
     hw::{
         vector::END_INTERRUPT,
-        Hardware,
         Progress, //
     },
     prelude::*,
@@ -151,10 +150,6 @@ impl<P: Payload> FrontEnd for SingleEnd<P> {
         for payload in &mut job.early {
             payload.end(outcome);
         }
-    }
-
-    fn enable_interrupts(hardware: &Hardware) {
-        hardware.enable_vector_interrupts();
     }
 
     fn addressing(queue: &Queue<P>) -> Addressing<'_> {
