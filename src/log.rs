@@ -202,7 +202,7 @@ impl fmt::Display for Words<'_> {
 
 /// Prints a warning about bad input of the calling process, with its ID, within the limit.
 macro_rules! warn_client {
-    ($limit:expr, $($arg:tt)*) => {
+    ($limit:ident: $($arg:tt)*) => {
         if $limit.allow() {
             kernel::prelude::pr_warn!(
                 "{}: {}\n",

@@ -96,7 +96,7 @@ pub(super) fn check(
     };
     checked.map_err(|mut refusal| {
         refusal.at = refusal.at.saturating_sub(prepended);
-        refuse(process, "command buffer", refusal, tables)
+        refused(process, "command buffer", refusal, tables)
     })
 }
 
@@ -112,16 +112,16 @@ pub(super) fn check_states(
     let addresses = process.addresses(core, tables);
     let loaded = &tables.per_core[core.index()].loaded;
     checker::check_states(words, core.states(), entry, addresses, Some(loaded))
-        .map_err(|refusal| refuse(process, "context", refusal, tables))
+        .map_err(|refusal| refused(process, "context", refusal, tables))
 }
 
 #[cold]
 #[inline(never)]
-fn refuse(process: &Process, what: &str, refusal: Refusal, tables: &Tables) -> Error {
+fn refused(process: &Process, what: &str, refusal: Refusal, tables: &Tables) -> Error {
     // The client may have just mapped a framebuffer: make the next COMMIT look for them again.
     framebuffers::forget_mappings(process);
     let hint = tables.hint(&refusal);
-    warn_client!(REFUSALS, "{} refused: {}{}", what, refusal, hint);
+    warn_client!(REFUSALS: "{} refused: {}{}", what, refusal, hint);
     Error::InvalidData
 }
 
@@ -145,14 +145,10 @@ pub(super) fn lint(core: &Core, tables: &Tables, words: &[u32]) {
 
 /// The pipe that number `number` in field `name` selects. `InvalidArgument`: there is none.
 pub(super) fn entry_pipe(core: &Core, name: &str, number: u32) -> Result<Pipe> {
-    core.pipes().entry(number).ok_or_else(|| {
-        mistake!(
-            Error::InvalidArgument,
-            "{} is {:#x}: it must be 0 (3D) or 1 (2D)",
-            name,
-            number
-        )
-    })
+    let pipe = core.pipes().entry(number);
+    pipe.ok_or_else(
+        || mistake!(InvalidArgument: "{} is {:#x}: it must be 0 (3D) or 1 (2D)", name, number),
+    )
 }
 
 /// States of one pipe that hold addresses of freed memory.
@@ -292,22 +288,32 @@ static MISTAKES: RateLimit = RateLimit::new();
 
 /// Logs an error in what a process submits. Evaluates to the error.
 macro_rules! mistake {
-    (in queue, $error:expr, $text:tt $(, $value:expr)* $(,)?) => {{
-        $crate::client::check::tell_mistake("queue", kernel::prelude::fmt!($text $(, core::convert::identity($value))*));
-        $error
-    }};
-    ($error:expr, $text:tt $(, $value:expr)* $(,)?) => {{
+    (in queue, $error:ident: $($what:tt)*) => {
+        $crate::client::check::mistake!(@ "queue", $crate::error::Error::$error, $($what)*)
+    };
+    ($error:ident: $($what:tt)*) => {
+        $crate::client::check::mistake!(@ "COMMIT", $crate::error::Error::$error, $($what)*)
+    };
+    (@ $of:literal, $error:expr, $text:tt $(, $value:expr)* $(,)?) => {{
         // `identity` copies the value: taking its address would keep it in memory on the hot path.
-        $crate::client::check::tell_mistake("COMMIT", kernel::prelude::fmt!($text $(, core::convert::identity($value))*));
+        $crate::client::check::tell_mistake($of, kernel::prelude::fmt!($text $(, core::convert::identity($value))*));
         $error
     }};
 }
 pub(super) use mistake;
 
+/// Logs an error as [`mistake`] does, and returns it from the function.
+macro_rules! refuse {
+    ($($what:tt)*) => {
+        return Err($crate::client::check::mistake!($($what)*))
+    };
+}
+pub(super) use refuse;
+
 #[cold]
 #[inline(never)]
 pub(super) fn tell_mistake(of: &str, what: fmt::Arguments<'_>) {
-    warn_client!(MISTAKES, "{}: {}", of, what);
+    warn_client!(MISTAKES: "{}: {}", of, what);
 }
 
 /// An address at most this far past the end of an object counts as an overrun.

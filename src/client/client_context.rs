@@ -27,7 +27,8 @@
 use super::{
     check::{
         self,
-        mistake, //
+        mistake,
+        refuse, //
     },
     tables::{
         PerCore,
@@ -111,29 +112,17 @@ impl OwnContext {
     /// read. `InvalidObject`: it is no `gcoCONTEXT`.
     fn read(user: u64, format: Format, process: &Process) -> Result<Self> {
         if user == 0 {
-            return Err(mistake!(Error::InvalidArgument, "contextBuffer is 0"));
+            refuse!(InvalidArgument: "contextBuffer is 0");
         }
-        let unreadable = || {
-            mistake!(
-                Error::OutOfResources,
-                "contextBuffer {:#x} cannot be read",
-                user
-            )
-        };
-        let at = usize::try_from(user).map_err(|_| unreadable())?;
         let mut room = UserWords::<{ abi::MAX_CONTEXT_BYTES / 4 }>::new();
         let words = room
-            .read(at, format.context_bytes())
-            .map_err(|_| unreadable())?;
+            .read(user, format.context_bytes())
+            .map_err(|_| mistake!(OutOfResources: "contextBuffer {:#x} cannot be read", user))?;
         let given = format.decode_context(words);
         if given.object != ClientContext::OBJECT_TYPE {
-            return Err(mistake!(
-                Error::InvalidObject,
+            refuse!(InvalidObject:
                 "contextBuffer {:#x} has object {:#x}: it is {:#x} (CTXT)",
-                user,
-                given.object,
-                ClientContext::OBJECT_TYPE
-            ));
+                user, given.object, ClientContext::OBJECT_TYPE);
         }
         Ok(Self {
             user,
@@ -297,13 +286,9 @@ fn state_range(context: &ClientContext) -> Result<(u64, usize)> {
             && end + LINK_BYTES <= buffer_bytes
     });
     let (Some(end), true) = (end, buffer_bytes <= MAX_BUFFER_BYTES) else {
-        return Err(mistake!(
-            Error::InvalidArgument,
+        refuse!(InvalidArgument:
             "the context at logical {:#x}, of {:#x} bytes, has its link at {:#x}",
-            context.logical,
-            buffer_bytes,
-            context.link
-        ));
+            context.logical, buffer_bytes, context.link);
     };
     let skipped = if context.has_head { HEAD_BYTES } else { 0 };
     let start = context.logical.checked_add(skipped);
@@ -326,13 +311,12 @@ pub(super) struct Merged {
 
 /// Reads the head of a delta. `None`: it cannot be read, or the generation has no deltas.
 fn read_delta(user: u64, format: Format) -> Option<Delta> {
-    let at = usize::try_from(user).ok()?;
     let bytes = format.delta_bytes();
     if bytes == 0 {
         return None;
     }
     let mut room = UserWords::<{ abi::MAX_DELTA_BYTES / 4 }>::new();
-    Some(format.decode_delta(room.read(at, bytes).ok()?))
+    Some(format.decode_delta(room.read(user, bytes).ok()?))
 }
 
 /// Adds to a delta's reference count, if it has one. Returns whether the write succeeded.

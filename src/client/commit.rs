@@ -9,7 +9,8 @@
 use super::{
     check::{
         self,
-        mistake, //
+        mistake,
+        refuse, //
     },
     client_context::OwnContext,
     framebuffers,
@@ -114,24 +115,15 @@ pub(super) fn commit_parts(
                 return Ok(reply);
             }
         }
-        let unreadable = || {
-            mistake!(
-                Error::OutOfResources,
-                "no subCommit can be read at {:#x}",
-                part.next
-            )
-        };
-        let at = usize::try_from(part.next).map_err(|_| unreadable())?;
         let mut room = UserWords::<{ abi::MAX_SUB_COMMIT_BYTES / 4 }>::new();
         let words = room
-            .read(at, part.format.sub_commit_bytes())
-            .map_err(|_| unreadable())?;
+            .read(part.next, part.format.sub_commit_bytes())
+            .map_err(
+                |_| mistake!(OutOfResources: "no subCommit can be read at {:#x}", part.next),
+            )?;
         part = part.format.decode_commit(words);
     }
-    Err(mistake!(
-        Error::InvalidArgument,
-        "more than {MAX_SUB_COMMITS} subCommits"
-    ))
+    Err(mistake!(InvalidArgument: "more than {MAX_SUB_COMMITS} subCommits"))
 }
 
 /// Runs a COMMIT with one part for each of the first `count` cores of a kind. `first` is the
@@ -230,19 +222,11 @@ pub(super) fn commit(
     let context = match context {
         // The driver keeps no states for a core without 3D.
         Some(None) => {
-            return Err(mistake!(
-                Error::InvalidArgument,
-                "context {:#x} is of a core without 3D",
-                commit.context
-            ))
+            refuse!(InvalidArgument: "context {:#x} is of a core without 3D", commit.context);
         }
         // The states of a context are only valid on its own core.
         Some(Some(context)) if context.core() != core.index() => {
-            return Err(mistake!(
-                Error::InvalidArgument,
-                "context {:#x} is of another core",
-                commit.context
-            ));
+            refuse!(InvalidArgument: "context {:#x} is of another core", commit.context);
         }
         context => context.flatten(),
     };
@@ -309,26 +293,15 @@ fn copy_chain(
         if sys::is_killed() {
             return Err(Error::Interrupted);
         }
-        let unreadable = || {
-            mistake!(
-                Error::OutOfResources,
-                "no command location can be read at {:#x}",
-                next
-            )
-        };
-        let at = usize::try_from(next).map_err(|_| unreadable())?;
         let mut room = UserWords::<{ abi::MAX_LOCATION_BYTES / 4 }>::new();
-        let location = room
-            .read(at, format.location_bytes())
-            .map_err(|_| unreadable())?;
+        let location = room.read(next, format.location_bytes()).map_err(
+            |_| mistake!(OutOfResources: "no command location can be read at {:#x}", next),
+        )?;
         let (buffer, following) = format.decode_location(location);
         append_commands(process, process.tables(), words, &buffer, limit)?;
         next = following;
     }
-    Err(mistake!(
-        Error::InvalidArgument,
-        "more than {MAX_LOCATIONS} command locations"
-    ))
+    Err(mistake!(InvalidArgument: "more than {MAX_LOCATIONS} command locations"))
 }
 
 /// Appends the commands between the reserved head and tail to `words`, up to `limit` words in
@@ -357,9 +330,9 @@ fn append_commands(
     drop(tables);
     // CAST: 32 bits into at least 32.
     if (end + u64::from(buffer.reserved_tail)) > room as u64 {
-        return Err(mistake!(
-            Error::InvalidArgument,
-            "the commands end at {:#x}: with {:#x} reserved bytes after them they do not fit in the {:#x} bytes from {:#x} on", end, buffer.reserved_tail, room, logical));
+        refuse!(InvalidArgument:
+            "the commands end at {:#x}: with {:#x} reserved bytes after them they do not fit in the {:#x} bytes from {:#x} on",
+            end, buffer.reserved_tail, room, logical);
     }
     // `start` and `end` are at most `room`, a `usize`.
     let count = (end - start) as usize / 4;
@@ -367,18 +340,11 @@ fn append_commands(
         .checked_add(start as usize)
         .ok_or_else(|| not_ours(buffer))?;
     if count > limit - words.len().min(limit) {
-        return Err(mistake!(
-            Error::InvalidArgument,
-            "more than {:#x} words of commands",
-            limit
-        ));
+        refuse!(InvalidArgument: "more than {:#x} words of commands", limit);
     }
     append_words(words, from, count).map_err(|error| match error {
-        EFAULT => mistake!(
-            Error::InvalidAddress,
-            "the commands at {:#x} cannot be read: nothing is mapped there any more",
-            from
-        ),
+        EFAULT => mistake!(InvalidAddress:
+            "the commands at {:#x} cannot be read: nothing is mapped there any more", from),
         error => error.into(),
     })
 }
@@ -397,13 +363,9 @@ pub(super) fn keep_room(process: &Process, words: KVVec<u32>) {
 #[inline(never)]
 fn no_core(error: Error, what: &str, index: u32, selector: CoreSelector) -> Error {
     match error {
-        Error::InvalidArgument => mistake!(
-            error,
+        Error::InvalidArgument => mistake!(@ "COMMIT", error,
             "{} is {:#x} and hardwareType {:#x}: there is no such core",
-            what,
-            index,
-            selector.numbers().0
-        ),
+            what, index, selector.numbers().0),
         error => error,
     }
 }
@@ -417,9 +379,9 @@ fn no_context(context: u64) {
 #[cold]
 #[inline(never)]
 fn not_ours(buffer: &CommandBuffer) -> Error {
-    mistake!(
-        Error::InvalidAddress,
-        "the commands at logical {:#x} are not in memory of this driver that the process has locked and mapped", buffer.logical)
+    mistake!(InvalidAddress:
+        "the commands at logical {:#x} are not in memory of this driver that the process has locked and mapped",
+        buffer.logical)
 }
 
 /// Logs the error if submission `what` has failed.
@@ -427,7 +389,7 @@ pub(super) fn logged<T>(what: &str, result: Result<T>) -> Result<T> {
     result.inspect_err(|error| {
         // A call with an errno is retried, or the caller reports the errno.
         if error.errno().is_none() {
-            warn_client!(FAILURES, "{}: {}", what, error);
+            warn_client!(FAILURES: "{}: {}", what, error);
         }
     })
 }
@@ -442,30 +404,18 @@ pub(super) fn read_description(
     room: &mut Description,
 ) -> Result<&[u32]> {
     if user == 0 {
-        return Err(mistake!(Error::InvalidArgument, "commandBuffer is 0"));
+        refuse!(InvalidArgument: "commandBuffer is 0");
     }
-    let unreadable = || {
-        mistake!(
-            Error::OutOfResources,
-            "commandBuffer {:#x} cannot be read",
-            user
-        )
-    };
-    let at = usize::try_from(user).map_err(|_| unreadable())?;
     let words = room
-        .read(at, format.command_buffer_bytes())
-        .map_err(|_| unreadable())?;
+        .read(user, format.command_buffer_bytes())
+        .map_err(|_| mistake!(OutOfResources: "commandBuffer {:#x} cannot be read", user))?;
     let object = format.command_buffer_object(words);
     if object == CommandBuffer::OBJECT_TYPE {
         Ok(words)
     } else {
-        Err(mistake!(
-            Error::InvalidObject,
+        Err(mistake!(InvalidObject:
             "commandBuffer {:#x} has object {:#x}: it must be {:#x} (CMDB)",
-            user,
-            object,
-            CommandBuffer::OBJECT_TYPE
-        ))
+            user, object, CommandBuffer::OBJECT_TYPE))
     }
 }
 
@@ -473,13 +423,9 @@ pub(super) fn read_description(
 #[inline(always)]
 fn command_range(buffer: &CommandBuffer) -> Result<(u64, u64)> {
     let offset = buffer.offset.map_err(|size| {
-        mistake!(
-            Error::InvalidArgument,
+        mistake!(InvalidArgument:
             "startOffset {:#x} and size {:#x} wrap, or leave no room for reservedTail {:#x}",
-            buffer.start_offset,
-            size,
-            buffer.reserved_tail
-        )
+            buffer.start_offset, size, buffer.reserved_tail)
     })?;
     let aligned = |value: u32| value % ALIGNMENT == 0;
     if !aligned(buffer.start_offset)
@@ -487,18 +433,18 @@ fn command_range(buffer: &CommandBuffer) -> Result<(u64, u64)> {
         || !aligned(buffer.reserved_head)
         || !aligned(buffer.reserved_tail)
     {
-        return Err(mistake!(
-            Error::InvalidArgument,
-            "from startOffset {:#x} (+ {:#x} for the driver) to {:#x} (+ {:#x}): all must be multiples of {ALIGNMENT}", buffer.start_offset, buffer.reserved_head, offset, buffer.reserved_tail));
+        refuse!(InvalidArgument:
+            "from startOffset {:#x} (+ {:#x} for the driver) to {:#x} (+ {:#x}): all must be multiples of {ALIGNMENT}",
+            buffer.start_offset, buffer.reserved_head, offset, buffer.reserved_tail);
     }
     let start = u64::from(buffer.start_offset) + u64::from(buffer.reserved_head);
     let end = u64::from(offset);
     if start <= end {
         Ok((start, end))
     } else {
-        Err(mistake!(
-            Error::InvalidArgument,
-            "startOffset {:#x} and {:#x} bytes for the driver are past the end of the commands, {:#x}", buffer.start_offset, buffer.reserved_head, end))
+        Err(mistake!(InvalidArgument:
+            "startOffset {:#x} and {:#x} bytes for the driver are past the end of the commands, {:#x}",
+            buffer.start_offset, buffer.reserved_head, end))
     }
 }
 

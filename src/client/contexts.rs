@@ -96,11 +96,7 @@ pub(super) fn stall(process: &Process, core: &Core, is_limited: bool) -> Result 
     let stalled = wait_for_all(process, core, is_limited);
     if stalled == Err(Error::GpuNotResponding) {
         core.engine().look_now();
-        warn_client!(
-            STUCK,
-            "STALL: GPU Stuck: core {} has not done all in time",
-            core.index()
-        );
+        warn_client!(STUCK: "STALL: GPU Stuck: core {} has not done all in time", core.index());
     }
     stalled?;
     waits::finish_returns(process);
@@ -133,19 +129,12 @@ pub(super) fn reset(process: &Process, selector: CoreSelector, succeeds: bool) -
     if sys::is_admin() {
         if let Ok(core) = process.device.any(selector) {
             let was_reset = core.reset_if_hung();
-            warn_client!(
-                STUCK,
-                "RESET: core {} {}",
-                core.index(),
-                if was_reset {
-                    "hung, and was reset"
-                } else {
-                    "makes progress, or is idle: it was not reset"
-                }
-            );
             if was_reset {
+                warn_client!(STUCK: "RESET: core {} hung, and was reset", core.index());
                 return Ok(());
             }
+            warn_client!(STUCK: "RESET: core {} makes progress, or is idle: it was not reset",
+                core.index());
         }
     }
     if succeeds {

@@ -379,9 +379,7 @@ impl Process {
 #[cold]
 #[inline(never)]
 fn refuse_caller() -> Error {
-    warn_client!(
-        PASSED_ON,
-        "has a file of another program, whose memory it is: it must open the device itself"
-    );
+    warn_client!(PASSED_ON:
+        "has a file of another program, whose memory it is: it must open the device itself");
     Error::InvalidData
 }

@@ -17,7 +17,10 @@ use super::{
         Change,
         Count, //
     },
-    check::mistake,
+    check::{
+        mistake,
+        refuse, //
+    },
     client_memory::Viewed,
     handles::Detached,
     import,
@@ -107,29 +110,18 @@ impl<'a> Queue<'a> {
         let mut records = 0;
         while next != 0 {
             if records == MAX_RECORDS {
-                return Err(mistake!(
-                    in queue,
-                    Error::InvalidData,
-                    "more than {MAX_RECORDS} records in a queue, or a circle"
-                ));
+                refuse!(in queue, InvalidData:
+                    "more than {MAX_RECORDS} records in a queue, or a circle");
             }
             if sys::is_killed() {
                 return Err(Error::Interrupted);
             }
             records += 1;
-            let unreadable = || {
-                mistake!(
-                    in queue,
-                    Error::OutOfResources,
-                    "no record of a queue can be read at {:#x}",
-                    next
-                )
-            };
-            let at = usize::try_from(next).map_err(|_| unreadable())?;
             let mut room = UserWords::<{ abi::MAX_RECORD_BYTES / 4 }>::new();
-            let words = room
-                .read(at, format.record_bytes())
-                .map_err(|_| unreadable())?;
+            let words = room.read(next, format.record_bytes()).map_err(|_| {
+                mistake!(in queue, OutOfResources:
+                    "no record of a queue can be read at {:#x}", next)
+            })?;
             let (record, following) = format.decode_record(words);
             self.add(record)?;
             next = following;
@@ -161,13 +153,9 @@ impl<'a> Queue<'a> {
                 let is_own = sys::is_thread_of(&process.leader);
                 if i32::try_from(target).ok() != Some(process.id()) || !is_own {
                     // CAST: the low half, a process id.
-                    return Err(mistake!(
-                        in queue,
-                        Error::InvalidArgument,
+                    refuse!(in queue, InvalidArgument:
                         "a SIGNAL record is for process {}: with useLinuxSignal=1 the process that has opened the device, {}, can name itself alone",
-                        target as i32,
-                        process.id()
-                    ));
+                        target as i32, process.id());
                 }
                 Action::LinuxSignal(process.clone(), id)
             }
@@ -179,19 +167,15 @@ impl<'a> Queue<'a> {
                 match signals::find(process, id) {
                     Ok(signal) => Action::Signal(signal),
                     Err(_) => {
-                        debug_client!(
-                            in Event,
-                            "a SIGNAL record is left out: {id:#x} is no signal of the process's"
-                        );
+                        debug_client!(in Event,
+                            "a SIGNAL record is left out: {id:#x} is no signal of the process's");
                         return Ok(());
                     }
                 }
             }
             Record::Signal { id, process } => {
-                debug_client!(
-                        in Event,
-                    "a SIGNAL record is left out: signal {id:#x} is for process {process:#x}"
-                );
+                debug_client!(in Event,
+                    "a SIGNAL record is left out: signal {id:#x} is for process {process:#x}");
                 return Ok(());
             }
             Record::Unlock { node, by_event } => {
@@ -223,10 +207,8 @@ impl<'a> Queue<'a> {
                 // Allocate first, because nothing may fail after a claim.
                 let change = Change::free(&owner, node)?;
                 let Ok(claimed) = nodes::claim(&owner, node, false) else {
-                    debug_client!(
-                        in Event,
-                        "a FREE_VIDEO_MEMORY record is left out: there is no node {node:#x}"
-                    );
+                    debug_client!(in Event,
+                        "a FREE_VIDEO_MEMORY record is left out: there is no node {node:#x}");
                     return Ok(());
                 };
                 let is_node = matches!(claimed, Claimed::Node);
@@ -279,12 +261,10 @@ impl<'a> Queue<'a> {
                 // take a physical one, which page-backed memory does not have.
                 let base = process.device.base_address();
                 let word = tables.word_at(address);
-                let word = word.or_else(|| tables.word_at_physical(address, base)).ok_or_else(|| {
-                    mistake!(
-                        in queue,
-                        Error::InvalidAddress,
-                        "a WRITE_DATA record is for {:#x}: not a multiple of 4, or not in locked memory of the process's", address)
-                })?;
+                let word = word.or_else(|| tables.word_at_physical(address, base));
+                let word = word.ok_or_else(|| mistake!(in queue, InvalidAddress:
+                    "a WRITE_DATA record is for {:#x}: not a multiple of 4, or not in locked memory of the process's",
+                    address))?;
                 if word.is_slow() {
                     drop(tables);
                     Action::Change(Change::write(process, word, data)?)
@@ -296,10 +276,8 @@ impl<'a> Queue<'a> {
             Record::Timestamp { timer, start } => {
                 // CAST: 32 bits into at least 32.
                 if timer as usize >= MAX_TIMERS {
-                    debug_client!(
-                        in Event,
-                        "a TIMESTAMP record is left out: there is no timer {timer:#x}, but {MAX_TIMERS}"
-                    );
+                    debug_client!(in Event,
+                        "a TIMESTAMP record is left out: there is no timer {timer:#x}, but {MAX_TIMERS}");
                     return Ok(());
                 }
                 Action::Timestamp(process.clone(), timer, start)
@@ -317,12 +295,9 @@ impl<'a> Queue<'a> {
         let word = tables.word_at_physical(address, base);
         self.writes.get_or_insert(tables.addresses.removals());
         word.ok_or_else(|| {
-            mistake!(
-                in queue,
-                Error::InvalidArgument,
+            mistake!(in queue, InvalidArgument:
                 "a record counts at physical address {:#x}, which is not in the process's memory",
-                address
-            )
+                address)
         })
     }
 

@@ -272,11 +272,9 @@ impl Resets {
                 Due::Wait(is_for_others) if sys::jiffies64() < end => {
                     if is_for_others && self.logged.load(Relaxed) != end {
                         self.logged.store(end, Relaxed);
-                        warn_client!(
-                            WAITS,
+                        warn_client!(WAITS:
                             "{} waits before its commands: other programs have hung the GPU",
-                            self.name
-                        );
+                            self.name);
                     }
                 }
                 Due::Nothing | Due::Wait(_) => {

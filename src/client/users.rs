@@ -232,12 +232,9 @@ pub(super) fn look_up<T>(
             Err(_) if sys::is_admin() => return look(),
             Err(wait) => {
                 if !core::mem::replace(&mut is_told, true) {
-                    warn_client!(
-                        FAILURES,
-                        "{} has tried many names that no node or shared buffer has: from now on \
-                         it waits before each",
-                        sys::CommandName::of_caller()
-                    );
+                    warn_client!(FAILURES:
+                        "{} has tried many names that no node or shared buffer has: from now on it waits before each",
+                        sys::CommandName::of_caller());
                 }
                 // CAST: at most [`CREDIT`], in milliseconds.
                 sys::sleep((wait >> MILLISECOND) as u32 + 1).map_err(|_| Error::Interrupted)?;

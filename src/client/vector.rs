@@ -8,7 +8,10 @@
 
 use super::{
     action::Events,
-    check::mistake,
+    check::{
+        mistake,
+        refuse, //
+    },
     framebuffers,
     node::NodeEntry,
     queue::Queue,
@@ -166,9 +169,9 @@ pub(super) fn commit(
     // CAST: 32 bits into at least 32.
     let count = commit.count as usize;
     if commit.context == 0 || commit.queue == 0 || !(2..=MAX_VECTOR_BUFFERS).contains(&count) {
-        return Err(mistake!(
-            Error::InvalidArgument,
-            "context {:#x}, queue {:#x}, {:#x} buffers: the first two are not 0, of buffers there are 2 to {MAX_VECTOR_BUFFERS}", commit.context, commit.queue, commit.count));
+        refuse!(InvalidArgument:
+            "context {:#x}, queue {:#x}, {:#x} buffers: the first two are not 0, of buffers there are 2 to {MAX_VECTOR_BUFFERS}",
+            commit.context, commit.queue, commit.count);
     }
     submission::wait_for_hangs(process)?;
     framebuffers::look_for_framebuffers(process);
@@ -285,26 +288,23 @@ fn copy_buffer(
         .tables()
         .has_buffer(&buffer, format, process.device.base_address())
     {
-        return Err(mistake!(
-            Error::InvalidArgument,
-            "the command buffer with its head at {:#x} is not in memory of this driver that the process has locked", user));
+        refuse!(InvalidArgument:
+            "the command buffer with its head at {:#x} is not in memory of this driver that the process has locked",
+            user);
     }
     // CAST: both are below the bytes of a node now.
     let (offset, units) = (buffer.offset as usize, buffer.units as usize);
-    let count = units.checked_sub(cut).ok_or_else(|| {
-        mistake!(
-            Error::InvalidArgument,
-            "the command buffer with its head at {:#x} has no commands",
-            user
-        )
-    })? * UNIT_WORDS;
+    let units = units.checked_sub(cut).ok_or_else(|| {
+        mistake!(InvalidArgument: "the command buffer with its head at {:#x} has no commands", user)
+    })?;
+    let count = units * UNIT_WORDS;
     if count > room {
         return Err(Error::OutOfResources);
     }
     let at = head.checked_add(offset).ok_or(Error::OutOfResources)?;
     let first = words.len();
     append_words(words, at, count).map_err(|_| Error::OutOfResources)?;
-    match stream::next_call(&words[first..], 0).map_err(refuse)? {
+    match stream::next_call(&words[first..], 0).map_err(refused)? {
         None => Ok(()),
         Some(_) => copy_calls(process, words, first, room, called, view),
     }
@@ -332,7 +332,7 @@ fn copy_calls(
         }
     };
     let mut at = 0;
-    while let Some(call) = stream::next_call(&commands, at).map_err(refuse)? {
+    while let Some(call) = stream::next_call(&commands, at).map_err(refused)? {
         if sys::is_killed() {
             return Err(Error::Interrupted);
         }
@@ -344,15 +344,12 @@ fn copy_calls(
         let base = process.device.base_address();
         let user = process.tables().called(call, base, view.clone());
         let user = user.ok_or_else(|| {
-            mistake!(
-                Error::InvalidAddress,
-                "a CALL of {:#x}, which is not in the process's memory",
-                call.address
-            )
+            mistake!(InvalidAddress:
+                "a CALL of {:#x}, which is not in the process's memory", call.address)
         })?;
         let start = words.len();
         append_words(words, user, call.words).map_err(|_| Error::OutOfResources)?;
-        let length = stream::called(&words[start..]).map_err(refuse)?;
+        let length = stream::called(&words[start..]).map_err(refused)?;
         words.truncate(start + length);
         at = call.at + CALL_WORDS;
     }
@@ -419,7 +416,7 @@ fn check<'a>(
         forgives: true,
     };
     let [own, others] = commands;
-    let of_context = stream::check(own, entry.values, &access).map_err(refuse)?;
+    let of_context = stream::check(own, entry.values, &access).map_err(refused)?;
     let found = if entry.is_switched {
         of_context
     } else {
@@ -432,7 +429,7 @@ fn check<'a>(
     let exit = stream::check(others, found, &access).map_err(|refusal| {
         // The next COMMIT looks for framebuffers again: the client may have just mapped one.
         framebuffers::forget_mappings(process);
-        refuse(refusal)
+        refused(refusal)
     })?;
     let found = Checked {
         removals,
@@ -484,8 +481,8 @@ fn bytes_from(process: &Process, core: &VectorCore, tables: &Tables, value: u32)
     Some(u64::from(range.last() - address) + 1)
 }
 
-fn refuse(refusal: Refusal) -> Error {
-    warn_client!(REFUSALS, "vector graphics commands refused: {}", refusal);
+fn refused(refusal: Refusal) -> Error {
+    warn_client!(REFUSALS: "vector graphics commands refused: {}", refusal);
     Error::InvalidData
 }
 

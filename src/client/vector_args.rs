@@ -3,7 +3,10 @@
 //! The arguments that a COMMIT for the vector graphics core has in the client's memory: its context
 //! and its table of tasks. Each is copied once, and has a limit.
 
-use super::check::mistake;
+use super::check::{
+    mistake,
+    refuse, //
+};
 use crate::{
     abi::{
         vector::{
@@ -36,12 +39,7 @@ pub(super) fn read_words(user: u64, count: usize) -> Result<KVVec<u32>> {
     let at = usize::try_from(user).map_err(|_| Error::OutOfResources)?;
     let mut words = KVVec::new();
     append_words(&mut words, at, count).map_err(|error| match error {
-        EFAULT => mistake!(
-            Error::OutOfResources,
-            "{:#x} words at {:#x} cannot be read",
-            count,
-            at
-        ),
+        EFAULT => mistake!(OutOfResources: "{:#x} words at {:#x} cannot be read", count, at),
         error => error.into(),
     })?;
     Ok(words)
@@ -73,10 +71,7 @@ pub(super) fn read_table(commit: &Commit) -> Result<Table> {
     if blocks.all(|(block, &head)| head == 0 || is_known(block)) {
         Ok(table)
     } else {
-        Err(mistake!(
-            Error::InvalidArgument,
-            "the task table has tasks of a block that there is not"
-        ))
+        Err(mistake!(InvalidArgument: "the task table has tasks of a block that there is not"))
     }
 }
 
@@ -92,10 +87,7 @@ pub(super) fn read_tasks(commit: &Commit, table: &Table) -> Result<KVVec<(usize,
         while next != 0 {
             elements += 1;
             if elements > MAX_TASKS {
-                return Err(mistake!(
-                    Error::InvalidArgument,
-                    "more than {MAX_TASKS} tasks, or a circle"
-                ));
+                refuse!(InvalidArgument: "more than {MAX_TASKS} tasks, or a circle");
             }
             if sys::is_killed() {
                 return Err(Error::Interrupted);
@@ -104,30 +96,23 @@ pub(super) fn read_tasks(commit: &Commit, table: &Table) -> Result<KVVec<(usize,
             let (following, size) = commit.format.decode_task(&words);
             bytes = bytes.saturating_add(size);
             if size % 4 != 0 || bytes > MAX_TASK_BYTES {
-                return Err(mistake!(
-                    Error::InvalidArgument,
-                    "the task at {:#x} has {:#x} bytes: a multiple of 4, and {MAX_TASK_BYTES:#x} in all", next, size));
+                refuse!(InvalidArgument:
+                    "the task at {:#x} has {:#x} bytes: a multiple of 4, and {MAX_TASK_BYTES:#x} in all",
+                    next, size);
             }
             // CAST: both at most 64 bits.
             let first = next + vector::TASK_BYTES as u64;
             let words = read_words(first, (size / 4) as usize)?;
             let each = |record| -> Result {
                 if records.len() == MAX_RECORDS {
-                    return Err(mistake!(
-                        Error::InvalidArgument,
-                        "more than {MAX_RECORDS} records of tasks"
-                    ));
+                    refuse!(InvalidArgument: "more than {MAX_RECORDS} records of tasks");
                 }
                 Ok(records.push((block, record), sys::GFP_CLIENT)?)
             };
             let decoded = commit.format.decode_records(&words, each);
-            decoded.ok_or_else(|| {
-                mistake!(
-                    Error::InvalidArgument,
-                    "the task at {:#x} has what is no record",
-                    first
-                )
-            })??;
+            decoded.ok_or_else(
+                || mistake!(InvalidArgument: "the task at {:#x} has what is no record", first),
+            )??;
             next = following;
         }
     }
@@ -135,14 +120,9 @@ pub(super) fn read_tasks(commit: &Commit, table: &Table) -> Result<KVVec<(usize,
     if is_as_told {
         Ok(records)
     } else {
-        Err(mistake!(
-            Error::InvalidArgument,
+        Err(mistake!(InvalidArgument:
             "the task table tells of {:#x} records in {:#x} bytes: there are {:#x} in {:#x}",
-            table.count,
-            table.size,
-            records.len(),
-            bytes
-        ))
+            table.count, table.size, records.len(), bytes))
     }
 }
 

@@ -96,11 +96,9 @@ impl Pager for Process {
         match shown {
             // CAST: 32 bits into at least 32. Nothing else lies at the pool's addresses.
             Some(node) => show((node.start() - base) as usize, node.bytes()),
-            None => warn_client!(
-                STRAYS,
+            None => warn_client!(STRAYS:
                 "accesses the pool at offset {:#x}, which is in none of its nodes (see sharedPool)",
-                offset
-            ),
+                offset),
         }
     }
 }

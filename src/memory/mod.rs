@@ -114,8 +114,8 @@ const BEYOND_REACH: &str =
 /// Logs why foreign memory cannot be mapped, if the status does not tell it.
 fn warn_of(cause: Errno) {
     match cause {
-        EBUSY => warn_client!(TWICE, "{}", MAPPED_ALREADY),
-        ERANGE => warn_client!(TOO_HIGH, "{}", BEYOND_REACH),
+        EBUSY => warn_client!(TWICE: "{}", MAPPED_ALREADY),
+        ERANGE => warn_client!(TOO_HIGH: "{}", BEYOND_REACH),
         _ => {}
     }
 }

@@ -35,9 +35,9 @@ impl<const N: usize> UserWords<N> {
     }
 
     /// Copies `bytes` bytes of user memory from `at`. Clears the rest of the last word. `EINVAL`:
-    /// there is no room. `EFAULT`: they cannot be read.
+    /// there is no room, or no such address. `EFAULT`: they cannot be read.
     #[inline]
-    pub(crate) fn read(&mut self, at: usize, bytes: usize) -> Result<&mut [u32]> {
+    pub(crate) fn read(&mut self, at: impl TryInto<usize>, bytes: usize) -> Result<&mut [u32]> {
         self.read_padded(at, bytes, bytes)
     }
 
@@ -45,10 +45,11 @@ impl<const N: usize> UserWords<N> {
     #[inline]
     pub(crate) fn read_padded(
         &mut self,
-        at: usize,
+        at: impl TryInto<usize>,
         bytes: usize,
         whole: usize,
     ) -> Result<&mut [u32]> {
+        let at = at.try_into().map_err(|_| EINVAL)?;
         let room = self.0.get_mut(..whole.div_ceil(WORD)).ok_or(EINVAL)?;
         let length = room.len() * WORD;
         // SAFETY: These are the bytes of the words. They may be uninitialized.

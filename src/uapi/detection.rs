@@ -116,16 +116,9 @@ impl OpenedFile {
         );
         let Some(choice) = choice else {
             // Hexadecimal, because 32-bit ARM kernels have no 64-bit division.
-            warn_client!(
-                ENVELOPES,
+            warn_client!(ENVELOPES:
                 "an interface of {:#x} bytes in and {:#x} out after an argument of {} ({:#x} and {:#x} if of {}): no generation of the interface has these",
-                argument.input_bytes,
-                argument.output_bytes,
-                block_bytes,
-                short_sizes[0],
-                short_sizes[1],
-                SHORT_BLOCK
-            );
+                argument.input_bytes, argument.output_bytes, block_bytes, short_sizes[0], short_sizes[1], SHORT_BLOCK);
             return Err(Error::Envelope);
         };
         if !choice.reason.is_guess() {
@@ -237,12 +230,8 @@ impl OpenedFile {
             }
         }
         if is_new {
-            debug_client!(
-                "interface {} ({} bytes): {}",
-                format.name(),
-                bytes,
-                choice.reason.text()
-            );
+            debug_client!(in Driver, "interface {} ({} bytes): {}",
+                format.name(), bytes, choice.reason.text());
         }
         choice
     }

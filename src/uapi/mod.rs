@@ -116,7 +116,7 @@ const DETECTED: u32 = 1 << 16;
 #[cold]
 #[inline(never)]
 fn malformed(what: &str, at: usize) -> Error {
-    warn_client!(ENVELOPES, "no memory of its own for {what} at {at:#x}");
+    warn_client!(ENVELOPES: "no memory of its own for {what} at {at:#x}");
     Error::Envelope
 }
 
@@ -124,10 +124,7 @@ fn malformed(what: &str, at: usize) -> Error {
 #[cold]
 #[inline(never)]
 fn refuse_type(found: u32) -> Error {
-    warn_client!(
-        ENVELOPES,
-        "hardwareType is {found:#x}: it is 0 to {MAX_HARDWARE_TYPE}"
-    );
+    warn_client!(ENVELOPES: "hardwareType is {found:#x}: it is 0 to {MAX_HARDWARE_TYPE}");
     Error::Envelope
 }
 
@@ -135,10 +132,7 @@ fn refuse_type(found: u32) -> Error {
 #[cold]
 #[inline(never)]
 fn refuse_code(code: u32) -> Errno {
-    warn_client!(
-        ENVELOPES,
-        "ioctl {code:#x}: there is none but {INTERFACE} and this driver's own"
-    );
+    warn_client!(ENVELOPES: "ioctl {code:#x}: there is none but {INTERFACE} and this driver's own");
     ENOTTY
 }
 
@@ -195,7 +189,7 @@ impl OpenedFile {
             status: format.reported(words, error),
         };
         if refused.is_always_logged() {
-            warn_client!(ENVELOPES, "{}", refused)
+            warn_client!(ENVELOPES: "{}", refused)
         } else {
             debug_client!(in Kernel, "{}", refused)
         }
@@ -205,13 +199,9 @@ impl OpenedFile {
     #[cold]
     #[inline(never)]
     fn refuse_sizes(argument: &Argument, format: Format) -> Error {
-        warn_client!(
-            ENVELOPES,
+        warn_client!(ENVELOPES:
             "an interface of {:#x} bytes in and {:#x} out, on a file that speaks {}",
-            argument.input_bytes,
-            argument.output_bytes,
-            format.name()
-        );
+            argument.input_bytes, argument.output_bytes, format.name());
         Error::Envelope
     }
 
@@ -317,10 +307,8 @@ impl OpenedFile {
     #[inline(never)]
     fn extension(&self, extension: Extension, caller: Caller, at: usize) -> Result {
         let Some(choice) = self.known_or_of_parameter() else {
-            warn_client!(
-                ENVELOPES,
-                "maps memory before its first command: where its status must go depends on the generation (see interface)"
-            );
+            warn_client!(ENVELOPES:
+                "maps memory before its first command: where its status must go depends on the generation (see interface)");
             return Err(Error::Envelope);
         };
         let format = choice.format();
@@ -436,18 +424,13 @@ fn clients() -> Result<Arc<Clients>, Errno> {
 fn join(clients: &Arc<Clients>) -> Result<Arc<Process>, Errno> {
     clients.join().map_err(|error| match error {
         EAGAIN => {
-            warn_client!(
-                OPENS,
+            warn_client!(OPENS:
                 "cannot open the device: {} processes of its user have it open, or are ending",
-                clients.max_processes()
-            );
+                clients.max_processes());
             error
         }
         ENOSPC => {
-            warn_client!(
-                OPENS,
-                "cannot open the device: all address spaces of the GPU are in use"
-            );
+            warn_client!(OPENS: "cannot open the device: all address spaces of the GPU are in use");
             EAGAIN
         }
         error => error,
@@ -460,10 +443,8 @@ fn refuse_area(error: Errno, offset: u64) -> Errno {
         ENOMEM => ENOMEM,
         EPERM => ENOTTY,
         _ => {
-            warn_client!(
-                ENVELOPES,
-                "mmap at offset {offset:#x}: nothing is there, or less than asked for, or it is writable"
-            );
+            warn_client!(ENVELOPES:
+                "mmap at offset {offset:#x}: nothing is there, or less than asked for, or it is writable");
             ENOTTY
         }
     }
