@@ -183,6 +183,20 @@ impl Checker<'_> {
         }
     }
 
+    /// Notes the engines of the `count` states from `first` on. A load may take effect while the
+    /// other pipe is selected.
+    #[inline]
+    fn note_engines(&mut self, first: u32, count: u32) {
+        if self.states.pipes.pipe_2d && self.states.pipes.pipe_3d {
+            // A range from one block of states to another has an address of each between them.
+            for address in [first, first + count - 1] {
+                if let Some(pipe) = states::engine_of(address) {
+                    self.uses.add(pipe);
+                }
+            }
+        }
+    }
+
     fn load_state(&mut self, words: &[Cell<u32>]) -> Result<usize, Fault> {
         let header = words[0].get();
         // With FIXP the hardware stores a converted value.
@@ -197,6 +211,7 @@ impl Checker<'_> {
         if first + count > 0x1_0000 {
             return Err(Fault::State(0x1_0000));
         }
+        self.note_engines(first, count);
         if self.states.any_watched(first, count) {
             for (address, value) in (first..).zip(values) {
                 if self.states.is_special(address) {
@@ -534,11 +549,13 @@ fn pass(
         if let [first, _, tail @ ..] = rest {
             let first = first.get();
             if first & !(FIXP | 0xFFFF) == LOAD_ONE && !states.is_watched(first & 0xFFFF) {
+                checker.note_engines(first & 0xFFFF, 1);
                 rest = tail;
                 continue;
             }
             // Others load several such states.
             if let Some(after) = after_harmless(states, first, tail) {
+                checker.note_engines(first & 0xFFFF, first >> 16 & 0x3FF);
                 rest = after;
                 continue;
             }

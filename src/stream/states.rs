@@ -49,6 +49,15 @@ pub(crate) fn pipe_of(address: u32) -> Pipe {
     }
 }
 
+/// The engine that has state `address` (a word address). `None`: the front end's states, those of
+/// both engines, and those that do nothing.
+pub(crate) fn engine_of(address: u32) -> Option<Pipe> {
+    match address << 2 {
+        0..0x600 | 0x3800..0x3814 | 0x3C00 | 0x3_FFFC => None,
+        _ => Some(pipe_of(address)),
+    }
+}
+
 /// Whether only the kernel may load state `address` (a word address).
 pub(crate) const fn is_kernel_state(address: u32) -> bool {
     (address >= 2 && address < state::FIRST_ENGINE)
