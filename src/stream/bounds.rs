@@ -87,6 +87,8 @@ pub(crate) struct Engines {
     pub(crate) halti5: bool,
     /// A tile of tile status has 128 or 256 bytes instead of 64.
     pub(crate) has_large_tiles: bool,
+    /// SMALL_MSAA: a tile of a kick in place may have 256 bytes.
+    pub(crate) has_small_msaa: bool,
     /// The status of a tile has 2 bits instead of 4.
     pub(crate) has_2_bits_per_tile: bool,
     /// The resolve engine has the YUV tiler.
@@ -391,7 +393,7 @@ impl Target {
         }
     }
 
-    /// Bytes of the surface for which there is one tile's status.
+    /// Bytes of the surface for which there is one tile's status, in a copy.
     fn bytes_per_tile(&self) -> u32 {
         match (
             self.engines.has_large_tiles,
@@ -400,6 +402,19 @@ impl Target {
             (false, _) => 64,
             (true, 0) => 128,
             (true, _) => 256,
+        }
+    }
+
+    /// The most bytes that a kick in place may fill for each tile. Mesa selects the size by
+    /// `RS_EXTRA_CONFIG`, other sources by the stride.
+    fn bytes_per_filled_tile(&self) -> u32 {
+        let has_mode = self.values[RS_SOURCE_STRIDE] & resolve::TS_MODE != 0;
+        let has_extra_mode = self.values[RS_EXTRA] & EXTRA_TS_MODE != 0;
+        match (self.engines.has_large_tiles, self.engines.has_small_msaa) {
+            (true, _) if has_mode || has_extra_mode => 256,
+            (true, _) => 128,
+            (false, true) if has_mode => 256,
+            (false, _) => 64,
         }
     }
 
@@ -465,13 +480,17 @@ impl Target {
             return Err(Problem::Unbounded(resolve::CONFIG, config));
         }
         let mut needed = bit(TS_STATUS) | bit(TS_SURFACE);
-        needed |= Mask::from(self.engines.has_large_tiles) << RS_SOURCE_STRIDE;
+        needed |= match (self.engines.has_large_tiles, self.engines.has_small_msaa) {
+            (true, _) => bit(RS_SOURCE_STRIDE) | bit(RS_EXTRA),
+            (false, true) => bit(RS_SOURCE_STRIDE),
+            (false, false) => 0,
+        };
         self.check_known(needed)?;
         let Some(last) = tiles.checked_sub(1) else {
             return Ok(());
         };
         let room = self.room_of(TS_SURFACE, needed, &mut last_of)?;
-        let bytes = tiles.checked_mul(self.bytes_per_tile());
+        let bytes = tiles.checked_mul(self.bytes_per_filled_tile());
         if bytes.is_some_and(|bytes| bytes - 1 <= room) {
             self.check_status(last, needed, last_of)
         } else {

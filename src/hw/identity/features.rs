@@ -86,6 +86,8 @@ features! {
     has_single_buffer: later_minor_features[0], 6;
     /// Whether a tile of tile status has 128 or 256 bytes instead of 64.
     has_large_tiles: later_minor_features[2], 14;
+    /// Whether a tile of a kick in place has 256 bytes if the source's stride selects that.
+    has_small_msaa: later_minor_features[0], 18;
     /// Whether textures have descriptors in memory, and vertices 32 elements: most GC7000 and
     /// GC8000.
     has_halti5: later_minor_features[1], 29;

@@ -18,7 +18,7 @@ pub(super) const fn bit(place: usize) -> Mask {
 /// The states that bound a kick, in the order of `Target::values`: those of the 2D engine, then
 /// those of the resolve engine. Each of [`FIELDS`] counts as a state of its own. Its entry is the
 /// word address in the low 16 bits, and above these the field's number plus 1.
-pub(crate) const STATES: [u32; 50] = [
+pub(crate) const STATES: [u32; 51] = [
     word(0x1228),
     word(0x122C),
     word(0x1230),
@@ -63,6 +63,7 @@ pub(crate) const STATES: [u32; 50] = [
     word(0x1654),
     word(0x1658),
     word(0x165C),
+    word(0x16A0),
     word(0x16C0),
     word(0x16C4),
     word(0x16E0),
@@ -114,7 +115,8 @@ pub(super) const ALPHA: usize = 33;
 
 /// Indexes in [`STATES`]: `RS_CONFIG`, `_SOURCE_ADDR`, `_SOURCE_STRIDE`, `_DEST_ADDR`,
 /// `_DEST_STRIDE`, `_WINDOW_SIZE`, `_CLEAR_CONTROL`; `TS_MEM_CONFIG`, `_COLOR_STATUS_BASE`,
-/// `_COLOR_SURFACE_BASE`; the first `RS_PIPE_SOURCE_ADDR`, `_PIPE_DEST_ADDR` and `_PIPE_OFFSET`.
+/// `_COLOR_SURFACE_BASE`; `RS_EXTRA_CONFIG`; the first `RS_PIPE_SOURCE_ADDR`, `_PIPE_DEST_ADDR` and
+/// `_PIPE_OFFSET`.
 pub(super) const RS_CONFIG: usize = 34;
 pub(super) const RS_SOURCE: usize = 35;
 pub(super) const RS_SOURCE_STRIDE: usize = 36;
@@ -125,12 +127,16 @@ pub(super) const RS_CLEAR: usize = 40;
 pub(super) const TS_CONFIG: usize = 41;
 pub(super) const TS_STATUS: usize = 42;
 pub(super) const TS_SURFACE: usize = 43;
-pub(super) const RS_PIPE_SOURCE: usize = 44;
-pub(super) const RS_PIPE_ADDRESS: usize = 46;
-pub(super) const RS_PIPE_OFFSET: usize = 48;
+pub(super) const RS_EXTRA: usize = 44;
+pub(super) const RS_PIPE_SOURCE: usize = 45;
+pub(super) const RS_PIPE_ADDRESS: usize = 47;
+pub(super) const RS_PIPE_OFFSET: usize = 49;
 
 /// `TS_MEM_CONFIG`, `COLOR_FAST_CLEAR`: reads of color use tile status.
 pub(super) const COLOR_FAST_CLEAR: u32 = 1 << 1;
+
+/// `RS_EXTRA_CONFIG`, `TS_MODE`: the tile size of kicks in place.
+pub(super) const EXTRA_TS_MODE: u32 = 1 << 24;
 
 /// Bit mask of the [`STATES`] of the 3D pipe.
 pub(crate) const OF_3D: Mask = bit(STATES.len()) - bit(RS_CONFIG);

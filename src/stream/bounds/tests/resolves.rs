@@ -251,14 +251,21 @@ mod cases {
 
     #[test]
     fn tiles_are_filled_in_place_as_far_as_they_are_there() {
-        for (has_large_tiles, mode, bytes) in [
-            (false, 0, 64),
-            (false, resolve::TS_MODE, 64),
-            (true, 0, 128),
-            (true, resolve::TS_MODE, 256),
+        let (none, large, small) = ((false, false), (true, false), (false, true));
+        let (mode, extra) = (resolve::TS_MODE, EXTRA_TS_MODE);
+        for ((has_large_tiles, has_small_msaa), mode, extra, bytes) in [
+            (none, 0, 0, 64),
+            (none, mode, extra, 64),
+            (large, 0, 0, 128),
+            (large, mode, 0, 256),
+            (large, 0, extra, 256),
+            (large, mode, extra, 256),
+            (small, 0, extra, 64),
+            (small, mode, 0, 256),
         ] {
             let mut target = Target::new(Engines {
                 has_large_tiles,
+                has_small_msaa,
                 ..Engines::default()
             });
             let last_of = |_, address| Some(address + 0xFFF);
@@ -267,6 +274,10 @@ mod cases {
             assert!(target.fill_tiles(1, last_of).is_err());
             target.load(word(0x1658), SOURCE, false, true);
             target.load(word(0x160C), mode, false, true);
+            let missing = Err(Problem::Missing(bit(RS_EXTRA)));
+            let wanted = if has_large_tiles { missing } else { Ok(()) };
+            assert_eq!(target.fill_tiles(1, last_of), wanted);
+            target.load(word(0x16A0), extra, false, true);
             assert_eq!(target.fill_tiles(0x1000 / bytes, last_of), Ok(()));
             let beyond = Err(Problem::Beyond(word(0x165C), BASE));
             assert_eq!(target.fill_tiles(0x1000 / bytes + 1, last_of), beyond);
