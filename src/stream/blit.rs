@@ -11,6 +11,9 @@
 //!
 //! Sources: the register database (state_2d.xml); sources.md, engines.
 
+/// The signs of two coordinates in a state. No source says whether engines use them everywhere.
+pub(crate) const SIGNS: u32 = 0x8000_8000;
+
 /// The bits of a stride.
 pub(crate) const STRIDE_BITS: u32 = 0x3_FFFF;
 

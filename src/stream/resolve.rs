@@ -134,11 +134,11 @@ impl Side {
 
     /// The offset of the last byte that a pipe accesses, for a window at `origin` (as in
     /// `RS_PIPE_OFFSET`). `in_half`: the offset in either half of a split surface. `None`: too
-    /// large, or the window is empty.
+    /// large, the window is empty, or an engine may take its origin as negative.
     pub(crate) fn last_byte(self, origin: u32, in_half: bool) -> Option<u32> {
         let (width, height) = (self.window & 0xFFFF, self.window >> 16);
         let (x, y) = (origin & 0xFFFF, origin >> 16);
-        if width == 0 || height == 0 {
+        if width == 0 || height == 0 || origin & 0x8000_8000 != 0 {
             return None;
         }
         let last = |first: u32, size: u32, block: u32, half: u32| {

@@ -441,6 +441,7 @@ impl Target {
         mut last_of: impl FnMut(u32, u32) -> Option<u32>,
     ) -> Result<(), Problem> {
         let room = self.room(bit(WINDOW_LOW) | bit(WINDOW_HIGH), &mut last_of)?;
+        self.check_unsigned([WINDOW_LOW, WINDOW_HIGH])?;
         let (low, high) = (self.values[WINDOW_LOW], self.values[WINDOW_HIGH]);
         // CAST: sixteen bits.
         let span = |low: u32, high: u32| {
@@ -461,6 +462,7 @@ impl Target {
         }
         // Pixels outside of the source's image are those of its edge.
         self.check_plain(bit(IMAGE_LOW) | bit(IMAGE_HIGH) | bit(SRC_CONFIG))?;
+        self.check_unsigned([IMAGE_LOW, IMAGE_HIGH])?;
         // The kick of the filter carries no pixels.
         if blit::planes(self.values[SRC_CONFIG], self.engines.turns) == Some(0) {
             return Err(self.unbounded(SRC_CONFIG));
@@ -470,6 +472,15 @@ impl Target {
         let end = |low, high| span(low, high).1 as u32;
         let end = (end(low, high), end(low >> 16, high >> 16));
         self.check_planes(Some(end), last_of)
+    }
+
+    /// Fails if a coordinate in the states at `places` may be negative for some engine.
+    fn check_unsigned(&self, places: [usize; 2]) -> Result<(), Problem> {
+        let is_odd = |place: &usize| self.values[*place] & blit::SIGNS != 0;
+        match places.into_iter().find(is_odd) {
+            Some(place) => Err(self.unbounded(place)),
+            None => Ok(()),
+        }
     }
 
     /// [`Self::room_of`] for the 2D engine's target. `needed`: other states that must be known.

@@ -344,7 +344,19 @@ mod cases {
         assert_eq!(filter(&inside_out, 2 * 256 + 71 * 4), Ok(()));
         let problem = Err(Problem::Beyond(word(0x1228), BASE));
         assert_eq!(filter(&inside_out, 2 * 256 + 71 * 4 - 1), problem);
-        assert_eq!(filter(&[(0x12AC, u32::MAX)], 0x8000_0000 - 1), Ok(()));
+        assert_eq!(filter(&[(0x12AC, 0x7FFF_7FFF)], 0x8000_0000 - 1), Ok(()));
+        // What may be negative.
+        for (state, value) in [
+            (0x12A8, 0x8000),
+            (0x12A8, u32::MAX),
+            (0x12AC, 32 << 16 | 0xFFFF),
+            (0x12AC, 0x8000_0040),
+            (0x1298, 0xFFFF),
+            (0x129C, 0x8000_0010),
+        ] {
+            let unbounded = Err(Problem::Unbounded(word(state), value));
+            assert_eq!(filter(&[(state, value)], 0x8000_0000 - 1), unbounded);
+        }
         // The image of the source: 16 x 16 pixels.
         let problem = Err(Problem::Beyond(word(0x1200), READ));
         assert_eq!(filter(&[(0x129C, corner(17, 16))], 32 * 256), problem);
