@@ -230,11 +230,15 @@ impl Source {
 /// With a relative origin, it may use neither.
 #[derive(Clone, Copy)]
 pub(crate) struct Stretch {
-    /// `DE_STRETCH_FACTOR`, 15.16. An engine may round to the nearest pixel. This does not count in a
-    /// source of one pixel with a factor of at most 1 / target, which newer vendor code uses.
+    /// `DE_STRETCH_FACTOR`, 15.16. No source says how engines round: the register database has them
+    /// use the integer part, so the nearest pixel, which is farther, counts. This does not count in a
+    /// source of one pixel with a factor of at most 1 / target, which newer vendor code uses, unless
+    /// the origin has a fraction.
     pub(crate) factors: [u32; 2],
     /// `DE_SRC_SIZE`.
     pub(crate) size: u32,
+    /// `DE_SRC_ORIGIN_FRACTION`.
+    pub(crate) fraction: u32,
     /// A GDI stretch: a pixel may read the last of the pixels that it covers.
     pub(crate) is_gdi: bool,
     /// The engine may round, by axis.
@@ -271,9 +275,10 @@ pub(crate) fn read_end(
         if let Some(stretch) = stretch {
             let factor = u64::from(stretch.factors[index] & 0x7FFF_FFFF);
             let size = u64::from(stretch.size >> shift & 0xFFFF);
+            let is_pixel = size == 1 && stretch.fraction >> shift & 0xFFFF == 0;
             let scaled = if stretch.is_gdi {
                 ((last + 1) * factor).saturating_sub(1)
-            } else if !stretch.rounds[index] || size == 1 && (last + 1) * factor <= 1 << 16 {
+            } else if !stretch.rounds[index] || is_pixel && (last + 1) * factor <= 1 << 16 {
                 last * factor
             } else {
                 last * factor + 0x8000

@@ -266,9 +266,15 @@ impl Target {
         let mut stretch = None;
         if self.command() == COMMAND_STRETCH {
             needed |= bit(FACTORS) | bit(FACTORS + 1) | bit(SRC_SIZE);
+            // Only counts in a source of one pixel.
+            let size = self.values[SRC_SIZE];
+            if size & 0xFFFF == 1 || size >> 16 == 1 {
+                needed |= bit(SRC_FRACTION);
+            }
             stretch = Some(Stretch {
                 factors: [self.values[FACTORS], self.values[FACTORS + 1]],
                 size: self.values[SRC_SIZE],
+                fraction: self.values[SRC_FRACTION],
                 is_gdi: self.values[CONFIG] & GDI_STRETCH != 0,
                 rounds: [true; 2],
             });

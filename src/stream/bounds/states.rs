@@ -18,7 +18,7 @@ pub(super) const fn bit(place: usize) -> Mask {
 /// The states that bound a kick, in the order of `Target::values`: those of the 2D engine, then
 /// those of the resolve engine. Each of [`FIELDS`] counts as a state of its own. Its entry is the
 /// word address in the low 16 bits, and above these the field's number plus 1.
-pub(crate) const STATES: [u32; 51] = [
+pub(crate) const STATES: [u32; 52] = [
     word(0x1228),
     word(0x122C),
     word(0x1230),
@@ -53,6 +53,7 @@ pub(crate) const STATES: [u32; 51] = [
     FIELDS[3].id(3),
     word(0x1214),
     word(0x127C),
+    word(0x1278),
     word(0x1604),
     word(0x1608),
     word(0x160C),
@@ -90,7 +91,7 @@ pub(super) const ANGLE: usize = 9;
 /// the first `DE_STRETCH_FACTOR`, `DE_PATTERN_ADDRESS`, `_CONFIG`, `DE_ROP`, address and stride of
 /// the planes of U and V, `DE_VR_SOURCE_IMAGE_LOW`, `_HIGH`, `DE_SRC_ROTATION_HEIGHT`,
 /// `DE_SRC_EX_CONFIG`, `DE_MULTI_SOURCE`, the source's field of `DE_ROT_ANGLE`, two fields of
-/// `DE_PE_TRANSPARENCY`, `DE_SRC_SIZE`, and `DE_ALPHA_CONTROL`.
+/// `DE_PE_TRANSPARENCY`, `DE_SRC_SIZE`, `DE_ALPHA_CONTROL`, and `DE_SRC_ORIGIN_FRACTION`.
 pub(super) const SRC_ADDRESS: usize = 10;
 pub(super) const SRC_STRIDE: usize = 11;
 pub(super) const SRC_ROTATION: usize = 12;
@@ -112,25 +113,26 @@ pub(super) const TRANSPARENCY: usize = 30;
 pub(super) const OVERRIDES: usize = 31;
 pub(super) const SRC_SIZE: usize = 32;
 pub(super) const ALPHA: usize = 33;
+pub(super) const SRC_FRACTION: usize = 34;
 
 /// Indexes in [`STATES`]: `RS_CONFIG`, `_SOURCE_ADDR`, `_SOURCE_STRIDE`, `_DEST_ADDR`,
 /// `_DEST_STRIDE`, `_WINDOW_SIZE`, `_CLEAR_CONTROL`; `TS_MEM_CONFIG`, `_COLOR_STATUS_BASE`,
 /// `_COLOR_SURFACE_BASE`; `RS_EXTRA_CONFIG`; the first `RS_PIPE_SOURCE_ADDR`, `_PIPE_DEST_ADDR` and
 /// `_PIPE_OFFSET`.
-pub(super) const RS_CONFIG: usize = 34;
-pub(super) const RS_SOURCE: usize = 35;
-pub(super) const RS_SOURCE_STRIDE: usize = 36;
-pub(super) const RS_ADDRESS: usize = 37;
-pub(super) const RS_STRIDE: usize = 38;
-pub(super) const RS_WINDOW: usize = 39;
-pub(super) const RS_CLEAR: usize = 40;
-pub(super) const TS_CONFIG: usize = 41;
-pub(super) const TS_STATUS: usize = 42;
-pub(super) const TS_SURFACE: usize = 43;
-pub(super) const RS_EXTRA: usize = 44;
-pub(super) const RS_PIPE_SOURCE: usize = 45;
-pub(super) const RS_PIPE_ADDRESS: usize = 47;
-pub(super) const RS_PIPE_OFFSET: usize = 49;
+pub(super) const RS_CONFIG: usize = 35;
+pub(super) const RS_SOURCE: usize = 36;
+pub(super) const RS_SOURCE_STRIDE: usize = 37;
+pub(super) const RS_ADDRESS: usize = 38;
+pub(super) const RS_STRIDE: usize = 39;
+pub(super) const RS_WINDOW: usize = 40;
+pub(super) const RS_CLEAR: usize = 41;
+pub(super) const TS_CONFIG: usize = 42;
+pub(super) const TS_STATUS: usize = 43;
+pub(super) const TS_SURFACE: usize = 44;
+pub(super) const RS_EXTRA: usize = 45;
+pub(super) const RS_PIPE_SOURCE: usize = 46;
+pub(super) const RS_PIPE_ADDRESS: usize = 48;
+pub(super) const RS_PIPE_OFFSET: usize = 50;
 
 /// `TS_MEM_CONFIG`, `COLOR_FAST_CLEAR`: reads of color use tile status.
 pub(super) const COLOR_FAST_CLEAR: u32 = 1 << 1;

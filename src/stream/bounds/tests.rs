@@ -195,7 +195,7 @@ mod cases {
     pub(super) const READ: u32 = 0x2000_0000;
 
     /// A source of 64 x 32 pixels in A8R8G8B8, for a copy of it.
-    pub(super) const COPY: [(u32, u32); 18] = [
+    pub(super) const COPY: [(u32, u32); 19] = [
         (0x1234, 2 << 12 | 6),
         (0x125C, 3 << 20 | 0xCCCC),
         (0x1200, READ),
@@ -206,6 +206,7 @@ mod cases {
         (0x1214, 0),
         (0x1220, 1 << 16),
         (0x1224, 1 << 16),
+        (0x1278, 0),
         (0x1238, READ),
         (0x123C, 0),
         (0x1284, READ),

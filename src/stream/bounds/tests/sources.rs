@@ -89,6 +89,27 @@ mod cases {
                 ],
                 4,
             ),
+            // Unless its origin has a fraction, in the same direction.
+            (
+                &[
+                    stretch,
+                    (0x1214, corner(1, 1)),
+                    (0x1220, 0x10000 / 19),
+                    (0x1224, 0x10000 / 28),
+                    (0x1278, 0xFFFF),
+                ],
+                8,
+            ),
+            (
+                &[
+                    stretch,
+                    (0x1214, corner(1, 1)),
+                    (0x1220, 0x10000 / 19),
+                    (0x1224, 0x10000 / 28),
+                    (0x1278, 1 << 16),
+                ],
+                256 + 4,
+            ),
             (&[stretch, (0x1220, 0), (0x1224, 0x10000 / 28)], 256 + 4),
             (
                 &[
@@ -217,6 +238,35 @@ mod cases {
             read(false, &[rop, (0x120C, 2 << 4 | 9)], part),
             27 * 256 + 19
         );
+    }
+
+    #[test]
+    fn the_fraction_of_an_origin_counts_in_a_source_of_one_pixel() {
+        let last_of = |_, address| match address {
+            READ => Some(READ + 3),
+            _ => Some(u32::MAX),
+        };
+        let part = [corner(1, 2), corner(20, 30)];
+        let one = [
+            (0x1234, 4 << 12 | 6),
+            (0x1214, corner(1, 1)),
+            (0x1220, 0x10000 / 19),
+            (0x1224, 0x10000 / 28),
+        ];
+        let mut target = target(true, &COPY);
+        for (state, value) in one {
+            target.load(word(state), value, false, true);
+        }
+        target.known &= !bit(SRC_FRACTION);
+        let missing = Err(Problem::Missing(bit(SRC_FRACTION)));
+        assert_eq!(draw(&mut target, part, last_of), missing);
+        assert!(target.lend(bit(SRC_FRACTION), |_| 0));
+        assert_eq!(draw(&mut target, part, last_of), Ok(()));
+        // Otherwise it is not needed.
+        target.known &= !bit(SRC_FRACTION);
+        target.load(word(0x1214), corner(2, 2), false, true);
+        let found = draw(&mut target, part, last_of);
+        assert!(found.is_err() && found != missing);
     }
 
     #[test]
