@@ -151,12 +151,10 @@ impl Target {
             PLANES => refused_if(value & DEYUV_PLANES != 0 || converted),
             CHOICES => refused_if(value & SELECTS != 0 || converted),
             FETCHES => {
-                let mut with = value;
-                if matches!(value & (FETCH | FETCH_MASK), 0 | FETCH) {
-                    with = value & !FETCH | FETCH_DEFAULT;
-                }
-                if value & (NO_FETCH | NO_FETCH_MASK) == NO_FETCH {
-                    with &= !NO_FETCH;
+                // Whatever the mask bits: some core may ignore them.
+                let mut with = value & !NO_FETCH;
+                if matches!(value & FETCH, 0 | FETCH) {
+                    with = with & !FETCH | FETCH_DEFAULT;
                 }
                 if converted {
                     Load::Refused

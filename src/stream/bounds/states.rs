@@ -147,15 +147,13 @@ pub(crate) const OF_3D: Mask = bit(STATES.len()) - bit(RS_CONFIG);
 const DEYUV: u32 = word(0x130C);
 pub(super) const DEYUV_PLANES: u32 = 1 << 1;
 
-/// `DE_PE_CONFIG`: whether the engine first fetches the target. Without the fetch (0; no source describes 3), it writes
-/// whole cache blocks, past the drawn area. A load with the mask bit leaves the field unchanged.
+/// `DE_PE_CONFIG`: whether the engine first fetches the target. Without the fetch (0; no source
+/// describes 3), it writes whole cache blocks, past the drawn area.
 const PE_CONFIG: u32 = word(0x12B0);
 pub(super) const FETCH: u32 = 3;
 pub(super) const FETCH_DEFAULT: u32 = 1;
-pub(super) const FETCH_MASK: u32 = 1 << 3;
-/// A switch of newer cores that turns the fetch off, and its mask bit.
+/// A switch of newer cores that turns the fetch off.
 pub(super) const NO_FETCH: u32 = 1 << 4;
-pub(super) const NO_FETCH_MASK: u32 = 1 << 5;
 
 /// `DE_CONFIG`: which source and target a draw uses. No source says how a draw counts then.
 const DE_CONFIG: u32 = word(0x126C);
