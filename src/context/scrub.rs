@@ -312,7 +312,7 @@ const CLEAR_AREA: u32 = CLEAR_ROWS << 16 | CLEAR_STRIDE / 4;
 
 /// With what the 2D engine clears scratch memory, besides addresses: first byte offset, values. All
 /// clear colors are 0 (also those of PE10 and PE20). No rotation, no mask.
-const CLEAR_2D: [(u32, &[u32]); 7] = [
+const CLEAR_2D: [(u32, &[u32]); 9] = [
     // DE.DEST_STRIDE, DE.DEST_ROTATION_CONFIG, DE.DEST_CONFIG: A8R8G8B8, CLEAR.
     (0x122C, &[CLEAR_STRIDE, 0, 6]),
     // DE.ROP: that of a copy. DE.CLIP_TOP_LEFT, DE.CLIP_BOTTOM_RIGHT, DE.CLEAR_BYTE_MASK,
@@ -326,8 +326,12 @@ const CLEAR_2D: [(u32, &[u32]); 7] = [
     (0x12BC, &[0, 0]),
     // DE.PE_TRANSPARENCY.
     (0x12D4, &[0]),
+    // DE.BW_CONFIG: the walk of one-pass filters.
+    (0x12F0, &[0]),
     // DE.DEYUV_CONVERSION.
     (0x130C, &[0]),
+    // DE.DE_STALL_DE: off.
+    (0x1320, &[0]),
 ];
 
 /// The same for the resolve engine: a fill.

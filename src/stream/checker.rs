@@ -331,6 +331,8 @@ impl Checker<'_> {
             {
                 return Err(Fault::State(address));
             }
+            // No source describes this kick.
+            state::DE_VR_CONFIG if value & 3 == 3 => return Err(Fault::State(address)),
             state::GL_PIPE_SELECT => {
                 if self.busy {
                     return Err(Fault::BusyPipe);

@@ -301,6 +301,20 @@ mod cases {
     }
 
     #[test]
+    fn an_unknown_kick_of_the_filter_is_refused() {
+        for (value, wanted) in [
+            (0, None),
+            (1, None),
+            (2, None),
+            (3, Some(Fault::State(state::DE_VR_CONFIG))),
+            (0xB, Some(Fault::State(state::DE_VR_CONFIG))),
+        ] {
+            let words = [load_state(state::DE_VR_CONFIG, 1), value];
+            assert_eq!(fault(&words, Pipe::Pipe2d), wanted);
+        }
+    }
+
+    #[test]
     fn control_states_are_not_converted() {
         for address in [
             state::GL_PIPE_SELECT,
