@@ -56,7 +56,7 @@ impl<'a> Setup<'a> {
         // SAFETY: Both devices are valid, and nothing is mapped for the new one yet. The GPU's MMU
         // does not limit segments.
         to_result(unsafe {
-            shim::gal_allow_long_segments(dev);
+            bindings::dma_set_max_seg_size(dev, u32::MAX);
             shim::gal_configure_dma(dev, raw_device(core))
         })?;
         if is_translated(owner.as_ref()) {

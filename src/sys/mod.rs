@@ -256,10 +256,7 @@ pub(crate) struct CommandName([u8; 16]);
 impl CommandName {
     /// The name of the calling thread.
     pub(crate) fn of_caller() -> Self {
-        let mut name = [0; 16];
-        // SAFETY: The buffer has that many bytes.
-        unsafe { shim::gal_command_name(name.as_mut_ptr().cast(), name.len()) };
-        Self(name)
+        Self::of(kernel::current!())
     }
 
     /// The bytes, padded with zeros.
@@ -269,9 +266,11 @@ impl CommandName {
 
     /// The current name of `task`.
     pub(crate) fn of(task: &Task) -> Self {
-        let mut name = [0; 16];
-        // SAFETY: The task is referenced. The buffer has that many bytes.
-        unsafe { shim::gal_task_name(task.as_ptr(), name.as_mut_ptr().cast(), name.len()) };
+        // SAFETY: The task is referenced. A concurrent change may result in a mix of both names, as
+        // in `get_task_comm()`.
+        let mut name = unsafe { (&raw const (*task.as_ptr()).comm).read_volatile() };
+        let end = name.iter().position(|&byte| byte == 0).unwrap_or(15);
+        name[end.min(15)..].fill(0);
         Self(name)
     }
 }

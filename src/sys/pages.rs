@@ -241,12 +241,20 @@ impl Pages {
         self.pages.reserve(most, GFP_CLIENT)?;
         let spare = self.pages.spare_capacity_mut();
         let to = spare.get_mut(..most).ok_or(EINVAL)?.as_mut_ptr();
-        // SAFETY: There is room for `most` pointers.
-        let pinned = unsafe { shim::gal_pin_pages(at, most, write, fault, to.cast()) };
+        let mut how = bindings::FOLL_LONGTERM;
+        if write {
+            how |= bindings::FOLL_WRITE;
+        }
+        if !fault {
+            how |= bindings::FOLL_NOFAULT;
+        }
+        // CAST: `pin` has checked that the whole count fits.
+        // SAFETY: There is room for `most` pointers. The call checks the addresses.
+        let pinned = unsafe { bindings::pin_user_pages_fast(at, most as c_int, how, to.cast()) };
         match usize::try_from(pinned) {
             // SAFETY: The call wrote `got` page pointers, `most` at most, to the spare capacity.
             Ok(got @ 1..) => unsafe { self.pages.inc_len(got) },
-            _ if pinned == -(bindings::ENOMEM as isize) => return Err(ENOMEM),
+            _ if pinned == -(bindings::ENOMEM as c_int) => return Err(ENOMEM),
             _ => return Err(EFAULT),
         }
         Ok(())

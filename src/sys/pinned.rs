@@ -303,6 +303,16 @@ impl Locked {
         })
     }
 
+    /// Adds `pages` to the pinned pages that the memory map shows. As in RDMA, without `mmap_lock`:
+    /// the end of a job must not wait for that lock.
+    fn show(&self, pages: i64) {
+        // SAFETY: This holds a reference, so the memory map is live. The counter is atomic.
+        unsafe {
+            let map = self.mm.as_raw();
+            bindings::atomic64_add(pages, &raw mut (*map).__bindgen_anon_1.pinned_vm)
+        };
+    }
+
     fn key(&self, folio: Folio) -> Key {
         // CAST: An address. It is unique, because this holds the memory map.
         (folio.start, self.mm.as_raw() as usize, self.user)
@@ -331,8 +341,8 @@ impl Locked {
         }
         // INVARIANT: Pins without a folio were also counted in `accounts`.
         self.count = count;
-        // SAFETY: This holds a reference, so the memory map is live.
-        unsafe { shim::gal_add_pinned(self.mm.as_raw(), added) };
+        // CAST: the pages of one process.
+        self.show(added as i64);
         Ok(())
     }
 
@@ -347,8 +357,8 @@ impl Locked {
 
 impl Drop for Locked {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant. This holds a reference.
-        unsafe { shim::gal_remove_pinned(self.mm.as_raw(), self.count) };
+        // CAST: the pages of one process.
+        self.show(-(self.count as i64));
         if let Some(user) = self.user {
             self.accounts.sums.lock().remove(user, self.count);
         }

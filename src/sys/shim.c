@@ -288,33 +288,10 @@ int gal_sleep(unsigned int milliseconds)
 	return signal_pending(current) ? -EINTR : 0;
 }
 
-void gal_command_name(char *name, size_t bytes)
-{
-	strscpy_pad(name, current->comm, bytes);
-}
-
-/* A concurrent change may result in a mix of both names, as in get_task_comm(). */
-void gal_task_name(struct task_struct *task, char *name, size_t bytes)
-{
-	strscpy_pad(name, task->comm, bytes);
-}
-
 void gal_wmb(void)
 {
 	/* pairs with the GPU, which reads what was written before */
 	wmb();
-}
-
-void gal_smp_rmb(void)
-{
-	/* pairs with the lock under which memory is given to others before they write to it */
-	smp_rmb();
-}
-
-void gal_smp_wmb(void)
-{
-	/* pairs with the clients' reads of the completion page */
-	smp_wmb();
 }
 
 bool gal_is_thread_of(struct task_struct *leader)

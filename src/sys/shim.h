@@ -160,8 +160,6 @@ void gal_prepare_window(struct vm_area_struct *vma, phys_addr_t physical);
 vm_fault_t gal_fault_physical(struct vm_fault *vmf, phys_addr_t physical, size_t first,
 			      size_t bytes);
 struct inode *gal_new_inode(void);
-void gal_set_mapping(struct file *file, struct inode *inode);
-void gal_zap(struct inode *inode, size_t offset, size_t bytes);
 bool gal_is_translated(struct device *dev);
 int gal_configure_dma(struct device *dev, struct device *core);
 void gal_fill_memory(void *memory, size_t bytes, u8 byte);
@@ -190,12 +188,8 @@ void gal_preempt_disable(void);
 void gal_preempt_enable(void);
 struct page *gal_alloc_block(struct device *dev, unsigned int order, dma_addr_t *dma);
 void gal_free_block(struct device *dev, struct page *page, unsigned int order, dma_addr_t dma);
-long gal_pin_pages(unsigned long user, unsigned long count, bool write, bool fault,
-		   struct page **pages);
 unsigned long gal_lock_limit(void);
 bool gal_may_lock_all(void);
-void gal_add_pinned(struct mm_struct *mm, unsigned long count);
-void gal_remove_pinned(struct mm_struct *mm, unsigned long count);
 unsigned long gal_folio_pages(struct page *page, phys_addr_t *start);
 phys_addr_t gal_page_address(struct page *page);
 bool gal_reaches(struct device *dev, phys_addr_t start, size_t bytes);
@@ -251,7 +245,6 @@ struct gal_held {
 
 struct file *gal_new_holder(struct gal_held *held);
 void *gal_exported_by(struct dma_buf *buffer, const void *exporter);
-void gal_allow_long_segments(struct device *dev);
 
 /* Fences. If nothing signals a fence for this time, in milliseconds, the driver ends it with -ETIMEDOUT. */
 #define GAL_FENCE_MS 10000
@@ -276,8 +269,6 @@ u32 gal_effective_user_id(void);
 u64 gal_jiffies64(void);
 bool gal_will_restart(void);
 int gal_sleep(unsigned int milliseconds);
-void gal_command_name(char *name, size_t bytes);
-void gal_task_name(struct task_struct *task, char *name, size_t bytes);
 
 /*
  * gal_count(): a counter that is fast to read. gal_counts_per_jiffy(): its rate. gal_count_ns(): counts in
@@ -299,10 +290,8 @@ struct gal_key {
 extern struct gal_key gal_paths;
 void gal_watch_paths(bool on);
 
-/* Barriers. */
+/* A barrier. */
 void gal_wmb(void);
-void gal_smp_rmb(void);
-void gal_smp_wmb(void);
 
 /* Signals. */
 bool gal_is_thread_of(struct task_struct *leader);

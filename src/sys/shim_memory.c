@@ -93,16 +93,6 @@ struct inode *gal_new_inode(void)
 	return inode;
 }
 
-void gal_set_mapping(struct file *file, struct inode *inode)
-{
-	file->f_mapping = inode->i_mapping;
-}
-
-void gal_zap(struct inode *inode, size_t offset, size_t bytes)
-{
-	unmap_mapping_range(inode->i_mapping, offset, bytes, 1);
-}
-
 static int gal_holder_release(struct inode *inode, struct file *file)
 {
 	struct gal_held *held = file->private_data;
@@ -219,14 +209,6 @@ void gal_free_block(struct device *dev, struct page *page, unsigned int order, d
 	dma_free_pages(dev, PAGE_SIZE << order, page, dma, DMA_BIDIRECTIONAL);
 }
 
-long gal_pin_pages(unsigned long user, unsigned long count, bool write, bool fault,
-		   struct page **pages)
-{
-	return pin_user_pages_fast(user, count,
-				   (write ? FOLL_WRITE : 0) | (fault ? 0 : FOLL_NOFAULT) |
-				   FOLL_LONGTERM, pages);
-}
-
 unsigned long gal_lock_limit(void)
 {
 	return rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
@@ -236,17 +218,6 @@ unsigned long gal_lock_limit(void)
 bool gal_may_lock_all(void)
 {
 	return ns_capable_noaudit(&init_user_ns, CAP_IPC_LOCK);
-}
-
-/* As in RDMA, pinned_vm is changed without mmap_lock: the end of a job must not wait for that lock. */
-void gal_add_pinned(struct mm_struct *mm, unsigned long count)
-{
-	atomic64_add(count, &mm->pinned_vm);
-}
-
-void gal_remove_pinned(struct mm_struct *mm, unsigned long count)
-{
-	atomic64_sub(count, &mm->pinned_vm);
 }
 
 /* While a page of a folio is pinned, the folio is neither split nor moved. */
@@ -317,11 +288,6 @@ void gal_poke_page(struct page *page, size_t offset, u32 word)
 	WRITE_ONCE(*at, word);
 	kunmap_local(at);
 	flush_dcache_page(page);
-}
-
-void gal_allow_long_segments(struct device *dev)
-{
-	dma_set_max_seg_size(dev, UINT_MAX);
 }
 
 bool gal_is_system_ram(phys_addr_t start, size_t size)

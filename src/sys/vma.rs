@@ -436,8 +436,9 @@ impl Views {
     ///
     /// `file` is being opened, and keeps this object until its release.
     pub(super) unsafe fn adopt(&self, file: *mut bindings::file) {
-        // SAFETY: By the caller and the type invariant.
-        unsafe { shim::gal_set_mapping(file, self.inode) }
+        // SAFETY: By the caller nothing else uses the file yet. By the type invariant the inode,
+        // and so its address space, is live.
+        unsafe { (*file).f_mapping = (*self.inode).i_mapping };
     }
 
     /// Counts one more area. `ENOMEM`: there are [`MAX_AREAS`].
@@ -479,8 +480,10 @@ impl Views {
         let areas = self.areas.load(Relaxed).max(1) as usize;
         let pages = (ENTRIES_AT_ONCE / areas).max(1);
         let bytes = bytes.min(pages << bindings::PAGE_SHIFT);
+        // CAST: as C converts a size.
+        let (from, length) = (offset as bindings::loff_t, bytes as bindings::loff_t);
         // SAFETY: By the type invariant the inode is live. Any range is allowed.
-        unsafe { shim::gal_zap(self.inode, offset, bytes) };
+        unsafe { bindings::unmap_mapping_range((*self.inode).i_mapping, from, length, 1) };
         bytes
     }
 }
