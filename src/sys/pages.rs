@@ -197,7 +197,7 @@ impl Pages {
                 write,
                 returned: Atomic::new(0),
                 registry: registry.clone(),
-                locked: Locked::new(&registry.accounts, count)?,
+                locked: Locked::new(registry, count)?,
             },
             0,
         )?;

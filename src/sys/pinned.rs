@@ -41,7 +41,9 @@ pub(crate) struct PinnedPages {
     pub(super) dev: dma::Device,
     #[pin]
     registry: Mutex<Mapped>,
-    pub(super) accounts: Arc<Accounts>,
+    /// The pins of all users.
+    #[pin]
+    sums: Mutex<Sums>,
 }
 
 /// The physical address of a page.
@@ -57,12 +59,11 @@ unsafe fn physical(page: *mut bindings::page) -> u64 {
 impl PinnedPages {
     /// A registry without pinned pages.
     pub(crate) fn new(dev: &dma::Device) -> Result<Arc<Self>> {
-        let accounts = Accounts::new()?;
         Arc::pin_init(
             pin_init!(Self {
                 dev: dev.clone(),
-                accounts,
                 registry <- new_mutex!(Mapped::new(), "galcore pinned pages"),
+                sums <- new_mutex!(Sums::new(), "galcore locked pages"),
             }),
             GFP_KERNEL,
         )
@@ -244,34 +245,15 @@ impl Sums {
     }
 }
 
-/// The pins of all users for one device.
-#[pin_data]
-pub(super) struct Accounts {
-    #[pin]
-    sums: Mutex<Sums>,
-}
-
-impl Accounts {
-    /// Accounts without pages.
-    pub(super) fn new() -> Result<Arc<Self>> {
-        Arc::pin_init(
-            pin_init!(Self {
-                sums <- new_mutex!(Sums::new(), "galcore locked pages"),
-            }),
-            GFP_KERNEL,
-        )
-    }
-}
-
 /// Pages that count as locked.
 ///
 /// # Invariants
 ///
-/// `mm` and, if there is a user, `accounts` count these `count` pages, in addition to folios.
+/// `mm` and, if there is a user, `registry` count these `count` pages, in addition to folios.
 pub(super) struct Locked {
     mm: ARef<Mm>,
     count: usize,
-    accounts: Arc<Accounts>,
+    registry: Arc<PinnedPages>,
     /// The owner, if there is a limit.
     user: Option<u32>,
 }
@@ -285,7 +267,7 @@ fn limit() -> usize {
 impl Locked {
     /// Prepares to account for `wanted` pages of the calling process. `ESRCH`: the caller is a
     /// kernel thread. `E2BIG`: `wanted` alone exceeds the limit.
-    pub(super) fn new(accounts: &Arc<Accounts>, wanted: usize) -> Result<Self> {
+    pub(super) fn new(registry: &Arc<PinnedPages>, wanted: usize) -> Result<Self> {
         let current = kernel::current!();
         let mm: &Mm = current.mm().ok_or(ESRCH)?;
         // SAFETY: Only reads the calling thread.
@@ -298,7 +280,7 @@ impl Locked {
         Ok(Self {
             mm: mm.into(),
             count: 0,
-            accounts: accounts.clone(),
+            registry: registry.clone(),
             user: (!is_exempt).then(super::user_id),
         })
     }
@@ -329,17 +311,17 @@ impl Locked {
             (Some(folio), _) => {
                 let room = RBTreeNodeReservation::new(GFP_CLIENT)?;
                 let key = self.key(folio);
-                let mut sums = self.accounts.sums.lock();
+                let mut sums = self.registry.sums.lock();
                 added = sums.join((room, sum), key, folio.pages, pins, limit)?;
             }
             (None, user) => {
                 count = count.checked_add(pins).ok_or(ENOMEM)?;
                 if let Some(user) = user {
-                    self.accounts.sums.lock().add(sum, user, pins, limit)?;
+                    self.registry.sums.lock().add(sum, user, pins, limit)?;
                 }
             }
         }
-        // INVARIANT: Pins without a folio were also counted in `accounts`.
+        // INVARIANT: Pins without a folio were also counted in `registry`.
         self.count = count;
         // CAST: the pages of one process.
         self.show(added as i64);
@@ -349,7 +331,7 @@ impl Locked {
     /// Removes `pins` pins of `folio`, before its pages are released. The pages that
     /// [`Sums::leave`] returns count until this is dropped, which is after the release.
     pub(super) fn leave(&mut self, folio: Folio, pins: usize) {
-        let left = self.accounts.sums.lock().leave(&self.key(folio), pins);
+        let left = self.registry.sums.lock().leave(&self.key(folio), pins);
         // INVARIANT: The folio has counted these pages.
         self.count = self.count.saturating_add(left);
     }
@@ -360,7 +342,7 @@ impl Drop for Locked {
         // CAST: the pages of one process.
         self.show(-(self.count as i64));
         if let Some(user) = self.user {
-            self.accounts.sums.lock().remove(user, self.count);
+            self.registry.sums.lock().remove(user, self.count);
         }
     }
 }
