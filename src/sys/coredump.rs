@@ -11,6 +11,7 @@ use super::{
     shim, //
 };
 use kernel::{
+    alloc::flags::__GFP_NOWARN,
     device::Device,
     faux,
     str::CString, //
@@ -41,14 +42,7 @@ impl Stand {
 }
 
 /// A dump that is being written.
-///
-/// # Invariants
-///
-/// `data` points to `size` initialized bytes from `gal_allocate_dump`, which this value owns.
-pub(crate) struct File {
-    data: NonNull<u8>,
-    size: usize,
-}
+pub(crate) struct File(VVec<u8>);
 
 impl File {
     /// A dump of `size` zeros. Does not sleep. `ENOMEM`: no memory is free now.
@@ -56,40 +50,19 @@ impl File {
         if size == 0 {
             return Err(EINVAL);
         }
-        // SAFETY: An allocation has no preconditions. Null is handled below.
-        let data = unsafe { shim::gal_allocate_dump(size) };
-        // INVARIANT: Zeroed memory, allocated just now.
-        Ok(Self {
-            data: NonNull::new(data.cast()).ok_or(ENOMEM)?,
-            size,
-        })
+        // Does not reclaim memory. Without free memory there is no dump.
+        Ok(Self(VVec::from_elem(0, size, GFP_NOWAIT | __GFP_NOWARN)?))
     }
 
     /// The bytes of the dump.
     pub(crate) fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: By the type invariant. The borrow of `self` makes the access exclusive.
-        unsafe { core::slice::from_raw_parts_mut(self.data.as_ptr(), self.size) }
+        &mut self.0
     }
 
     /// Publishes the first `used` bytes as the dump of `dev`. Replaces an earlier one. May sleep.
     pub(crate) fn publish(self, dev: &Device, used: usize) {
-        let this = core::mem::ManuallyDrop::new(self);
-        // SAFETY: By the type invariant this value owns the memory. The call passes it to the
-        // kernel.
-        unsafe {
-            shim::gal_publish_dump(
-                raw_device(dev),
-                this.data.as_ptr().cast(),
-                used.min(this.size),
-            )
-        };
-    }
-}
-
-impl Drop for File {
-    fn drop(&mut self) {
-        // SAFETY: By the type invariant `data` came from `gal_allocate_dump`. Nothing uses it after
-        // this drop.
-        unsafe { shim::gal_free_dump(self.data.as_ptr().cast()) }
+        let (data, size, _) = self.0.into_raw_parts();
+        // SAFETY: The memory is from `vmalloc()`. The call passes it to the kernel, which frees it.
+        unsafe { shim::gal_publish_dump(raw_device(dev), data.cast(), used.min(size)) };
     }
 }

@@ -18,7 +18,6 @@
 #include <linux/timekeeping.h>
 #include <linux/timex.h>
 #include <linux/user_namespace.h>
-#include <linux/vmalloc.h>
 
 #include "shim.h"
 
@@ -323,18 +322,7 @@ bool gal_has_dumps(void)
 	return IS_ENABLED(CONFIG_DEV_COREDUMP);
 }
 
-/* Does not reclaim memory. Without free memory there is no dump. */
-void *gal_allocate_dump(size_t size)
-{
-	return __vmalloc(size, GFP_NOWAIT | __GFP_NOWARN | __GFP_ZERO);
-}
-
-void gal_free_dump(void *data)
-{
-	vfree(data);
-}
-
-/* The kernel owns the data from now on, even if the module is unloaded. */
+/* The kernel owns the data, of vmalloc(), from now on, even if the module is unloaded. */
 void gal_publish_dump(struct device *dev, void *data, size_t size)
 {
 	dev_coredump_put(dev);

@@ -306,8 +306,6 @@ int gal_copy_physical(phys_addr_t start, void *to, size_t size);
 
 /* Dumps of a device that hangs. */
 bool gal_has_dumps(void);
-void *gal_allocate_dump(size_t size);
-void gal_free_dump(void *data);
 void gal_publish_dump(struct device *dev, void *data, size_t size);
 int gal_copy_pages(struct page **pages, size_t offset, void *to, size_t size, bool cached);
 
