@@ -64,87 +64,34 @@ pub(crate) trait Switch: Send + Sync + 'static {
     fn has_divider(&self) -> bool;
 }
 
-/// The operations of a [`Switch`] that the kernel calls.
-struct Operations<T>(PhantomData<T>);
-
-impl<T: Switch> Operations<T> {
-    const TABLE: shim::gal_power_operations = shim::gal_power_operations {
-        switch_off: Some(Self::switch_off),
-        switch_on: Some(Self::switch_on),
-        sleep: Some(Self::sleep),
-        hibernate: Some(Self::hibernate),
-        wake: Some(Self::wake),
-        limit: Some(Self::limit),
+/// What the kernel asks of a [`Switch`].
+///
+/// # Safety
+///
+/// `context` is the switch of a live [`Managed`]. The kernel calls this between `gal_start_power`
+/// and `gal_stop_power`.
+unsafe extern "C" fn call<T: Switch>(
+    context: *mut c_void,
+    what: shim::gal_power_call,
+    value: c_uint,
+) -> c_int {
+    // SAFETY: By the caller it points to the contents of the box.
+    let switch = unsafe { &*context.cast::<T>() };
+    let result = match what {
+        shim::gal_power_call_GAL_SWITCH_OFF => switch.switch_off(),
+        shim::gal_power_call_GAL_SWITCH_ON => switch.switch_on(),
+        shim::gal_power_call_GAL_SLEEP => switch.sleep(),
+        shim::gal_power_call_GAL_HIBERNATE => switch.hibernate(),
+        shim::gal_power_call_GAL_WAKE => {
+            switch.wake();
+            Ok(())
+        }
+        _ => {
+            switch.limit(value);
+            Ok(())
+        }
     };
-    const DIVIDED: &'static shim::gal_power_operations = &Self::TABLE;
-    const UNDIVIDED: &'static shim::gal_power_operations = &shim::gal_power_operations {
-        limit: None,
-        ..Self::TABLE
-    };
-
-    /// # Safety
-    ///
-    /// `context` is the switch of a live [`Managed`].
-    unsafe fn of<'a>(context: *mut c_void) -> &'a T {
-        // SAFETY: By the caller it points to the contents of the box.
-        unsafe { &*context.cast::<T>() }
-    }
-
-    /// # Safety
-    ///
-    /// As [`Operations::of`]. The kernel calls this and the other operations between
-    /// `gal_start_power` and `gal_stop_power`.
-    unsafe extern "C" fn switch_off(context: *mut c_void) -> c_int {
-        // SAFETY: By the caller's contract `context` is what [`Operations::of`] requires.
-        code(unsafe { Self::of(context) }.switch_off())
-    }
-
-    /// # Safety
-    ///
-    /// As [`Operations::of`].
-    unsafe extern "C" fn switch_on(context: *mut c_void) -> c_int {
-        // SAFETY: By the caller's contract `context` is what [`Operations::of`] requires.
-        code(unsafe { Self::of(context) }.switch_on())
-    }
-
-    /// # Safety
-    ///
-    /// As [`Operations::of`].
-    unsafe extern "C" fn sleep(context: *mut c_void) -> c_int {
-        // SAFETY: By the caller's contract `context` is what [`Operations::of`] requires.
-        code(unsafe { Self::of(context) }.sleep())
-    }
-
-    /// # Safety
-    ///
-    /// As [`Operations::of`].
-    unsafe extern "C" fn hibernate(context: *mut c_void) -> c_int {
-        // SAFETY: By the caller's contract `context` is what [`Operations::of`] requires.
-        code(unsafe { Self::of(context) }.hibernate())
-    }
-
-    /// # Safety
-    ///
-    /// As [`Operations::of`].
-    unsafe extern "C" fn wake(context: *mut c_void) {
-        // SAFETY: By the caller's contract `context` is what [`Operations::of`] requires.
-        unsafe { Self::of(context) }.wake();
-    }
-
-    /// # Safety
-    ///
-    /// As [`Operations::of`].
-    unsafe extern "C" fn limit(context: *mut c_void, speed: c_uint) {
-        // SAFETY: By the caller's contract `context` is what [`Operations::of`] requires.
-        unsafe { Self::of(context) }.limit(speed);
-    }
-}
-
-fn code(result: Result) -> c_int {
-    match result {
-        Ok(()) => 0,
-        Err(error) => error.to_errno(),
-    }
+    result.map_or_else(Error::to_errno, |()| 0)
 }
 
 /// Runtime power management of a device. It ends when this is dropped. The device is then on if
@@ -188,15 +135,11 @@ impl<'bound, T: Switch> Managed<'bound, T> {
         let switch = KBox::new(switch, GFP_KERNEL)?;
         let context = core::ptr::from_ref(&*switch).cast_mut().cast();
         let delay = c_int::try_from(delay)?;
-        let operations = if switch.has_divider() {
-            Operations::<T>::DIVIDED
-        } else {
-            Operations::<T>::UNDIVIDED
-        };
-        // SAFETY: The device stays bound, and the context valid, until `gal_stop_power`. The table
-        // is static.
+        let has_divider = switch.has_divider();
+        // SAFETY: The device stays bound, and the context valid, until `gal_stop_power`.
         let raw = from_err_ptr(unsafe {
-            shim::gal_start_power(supply.raw(), context, operations, delay, stays_on)
+            let call = Some(call::<T> as _);
+            shim::gal_start_power(supply.raw(), context, call, delay, stays_on, has_divider)
         })?;
         let raw = NonNull::new(raw).ok_or(ENOMEM)?;
         supply.0.stays_on.store(stays_on, Relaxed);

@@ -341,21 +341,23 @@ int gal_pulse_reset(struct reset_control *line);
 
 /* Power management of a device: its callbacks, and references that keep it on. */
 struct gal_power;
-struct gal_power_operations {
-	int (*switch_off)(void *context);
-	int (*switch_on)(void *context);
-	int (*sleep)(void *context);
-	/* Hibernation: called after sleep() and switch_off(), before the kernel makes or loads an image. */
-	int (*hibernate)(void *context);
-	void (*wake)(void *context);
-	/* Limits the clock to @speed 64ths of its full rate. NULL: the clock has no divider. */
-	void (*limit)(void *context, unsigned int speed);
+enum gal_power_call {
+	GAL_SWITCH_OFF,
+	GAL_SWITCH_ON,
+	GAL_SLEEP,
+	/* Hibernation: after GAL_SLEEP and GAL_SWITCH_OFF, before the kernel makes or loads an image. */
+	GAL_HIBERNATE,
+	GAL_WAKE,
+	/* Limits the clock to @value 64ths of its full rate. Only if it has a divider. */
+	GAL_LIMIT,
 };
+
 /* The highest cooling state of a core. Each state halves the clock. */
 #define GAL_COOLING_STATES 6
 struct gal_power *gal_start_power(struct device *dev, void *context,
-				  const struct gal_power_operations *operations, int delay,
-				  bool always_on);
+				  int (*call)(void *context, enum gal_power_call what,
+					      unsigned int value),
+				  int delay, bool always_on, bool has_divider);
 void gal_stop_power(struct gal_power *power);
 void gal_stop_cooling(struct gal_power *power);
 int gal_off_delay(struct device *dev);

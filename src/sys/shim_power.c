@@ -23,7 +23,8 @@ struct gal_power {
 	struct list_head link;
 	struct device *dev;
 	void *context;
-	const struct gal_power_operations *operations;
+	int (*call)(void *context, enum gal_power_call what, unsigned int value);
+	bool has_divider;
 	struct thermal_cooling_device *cooling;
 	unsigned long cooling_state;
 	bool always_on;
@@ -84,14 +85,14 @@ static int gal_runtime_suspend(struct device *dev)
 {
 	struct gal_power *power __free(gal_power) = gal_begin_call(dev);
 
-	return power ? power->operations->switch_off(power->context) : 0;
+	return power ? power->call(power->context, GAL_SWITCH_OFF, 0) : 0;
 }
 
 static int gal_runtime_resume(struct device *dev)
 {
 	struct gal_power *power __free(gal_power) = gal_begin_call(dev);
 
-	return power ? power->operations->switch_on(power->context) : 0;
+	return power ? power->call(power->context, GAL_SWITCH_ON, 0) : 0;
 }
 
 static int gal_system_suspend(struct device *dev)
@@ -101,12 +102,12 @@ static int gal_system_suspend(struct device *dev)
 
 	if (!power)
 		return 0;
-	error = power->operations->sleep(power->context);
+	error = power->call(power->context, GAL_SLEEP, 0);
 	if (error)
 		return error;
 	error = pm_runtime_force_suspend(dev);
 	if (error)
-		power->operations->wake(power->context);
+		power->call(power->context, GAL_WAKE, 0);
 	return error;
 }
 
@@ -118,7 +119,7 @@ static int gal_system_resume(struct device *dev)
 	if (!power)
 		return 0;
 	error = pm_runtime_force_resume(dev);
-	power->operations->wake(power->context);
+	power->call(power->context, GAL_WAKE, 0);
 	return error;
 }
 
@@ -133,7 +134,7 @@ static int gal_system_freeze(struct device *dev)
 
 	if (error || !power)
 		return error;
-	error = power->operations->hibernate(power->context);
+	error = power->call(power->context, GAL_HIBERNATE, 0);
 	if (error)
 		gal_system_resume(dev);
 	return error;
@@ -171,7 +172,7 @@ static int gal_cooling_set(struct thermal_cooling_device *cooling, unsigned long
 	if (state > GAL_COOLING_STATES)
 		return -EINVAL;
 	WRITE_ONCE(power->cooling_state, state);
-	power->operations->limit(power->context, 64 >> state);
+	power->call(power->context, GAL_LIMIT, 64 >> state);
 	return 0;
 }
 
@@ -187,7 +188,7 @@ static void gal_start_cooling(struct gal_power *power)
 	struct device *dev = power->dev;
 	struct thermal_cooling_device *cooling;
 
-	if (!IS_REACHABLE(CONFIG_THERMAL) || !power->operations->limit)
+	if (!IS_REACHABLE(CONFIG_THERMAL) || !power->has_divider)
 		return;
 #ifdef GAL_HAS_COOLING_IDS
 	cooling = thermal_of_cooling_device_register(dev->of_node, 0, dev_name(dev), power,
@@ -207,8 +208,9 @@ static void gal_start_cooling(struct gal_power *power)
  * -EBUSY: its power is managed already.
  */
 struct gal_power *gal_start_power(struct device *dev, void *context,
-				  const struct gal_power_operations *operations, int delay,
-				  bool always_on)
+				  int (*call)(void *context, enum gal_power_call what,
+					      unsigned int value),
+				  int delay, bool always_on, bool has_divider)
 {
 	struct gal_power *power;
 
@@ -219,7 +221,8 @@ struct gal_power *gal_start_power(struct device *dev, void *context,
 		return ERR_PTR(-ENOMEM);
 	power->dev = dev;
 	power->context = context;
-	power->operations = operations;
+	power->call = call;
+	power->has_divider = has_divider;
 	power->always_on = always_on;
 	scoped_guard(spinlock, &gal_powers_lock) {
 		if (gal_find_power(dev)) {
