@@ -19,7 +19,7 @@ use crate::{
     },
     mmu::{
         Contents,
-        LinearMapping,
+        Mapped,
         Vm, //
     },
     params::Parameters,
@@ -95,7 +95,7 @@ pub(crate) struct Drawing {
     newer_state_map: Arc<StateMap>,
     pub(super) vm: Arc<Vm>,
     /// Keeps the ring mapped in the MMU tables of all cores.
-    _ring_mapping: Option<LinearMapping>,
+    _ring_mapping: Option<Mapped>,
     /// The lowest speed of thermal throttling, in 64ths of the full clock.
     pub(super) least_scale: u32,
 }

@@ -8,7 +8,7 @@ use crate::{
         Counter,
         Extent,
         GpuView,
-        LinearMapping, //
+        Mapped, //
     },
     sys::{
         dma::DmaBuffer,
@@ -23,7 +23,7 @@ pub(crate) struct Buffer {
     pub(super) address: u32,
     pub(super) counter: Counter,
     /// Its mapping in the MMU's common tables. It keeps the memory while translations exist.
-    pub(super) _mapping: Option<LinearMapping>,
+    pub(super) _mapping: Option<Mapped>,
     /// Its mapping in the tables of one process, if nothing else keeps it there.
     pub(super) _view: Option<GpuView>,
 }

@@ -15,7 +15,7 @@ use crate::{
         ThisProcess, //
     },
     mmu::{
-        LinearMapping,
+        Mapped,
         Vm, //
     },
     sys::{
@@ -37,7 +37,7 @@ struct Reached {
     /// The number of processes that may use it.
     users: usize,
     /// Its mapping, if the GPU reaches it through the MMU.
-    _mapping: Option<LinearMapping>,
+    _mapping: Option<Mapped>,
 }
 
 struct State {

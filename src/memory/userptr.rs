@@ -62,7 +62,7 @@ impl UserMemory {
 
     /// Whether the GPU may write to it.
     pub(crate) fn is_writeable(&self) -> bool {
-        self.mapping.backing().is_writeable()
+        self.mapping.backing().pages().is_writeable()
     }
 
     /// Whether a stream has used it.

@@ -48,7 +48,7 @@ impl Object {
             Object::UserMemory(memory) => Some(&memory.mapping),
         };
         if let Some(mapping) = mapping {
-            let pages = mapping.backing().dma_addresses();
+            let pages = mapping.backing().pages().dma_addresses();
             return pages.get(index).map_or(0, |&page| sys::widen(page));
         }
         let start = match self {
@@ -80,7 +80,7 @@ impl Word {
     /// The word at GPU address `address`, if it is in `node`, which is at `start`, and writable.
     pub(crate) fn in_node(node: &Arc<Node>, start: u32, address: u32) -> Option<Self> {
         let backing = node.mapping().map(|mapping| mapping.backing());
-        if backing.is_some_and(|backing| !backing.is_writeable()) {
+        if backing.is_some_and(|backing| !backing.pages().is_writeable()) {
             return None;
         }
         let offset = word_offset(start, node.bytes(), address)?;
@@ -109,7 +109,7 @@ impl Word {
         start: u32,
         address: u32,
     ) -> Option<Self> {
-        if !memory.mapping.backing().is_writeable() {
+        if !memory.mapping.backing().pages().is_writeable() {
             return None;
         }
         let offset = word_offset(start, memory.bytes, address)?;

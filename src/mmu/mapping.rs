@@ -23,9 +23,9 @@ use crate::{
         vma::Mappable, //
     }, //
 };
-use kernel::dma::DmaAddress;
 
-struct Mapped {
+/// GPU addresses that lead to memory, until this is dropped.
+pub(crate) struct Mapped {
     vm: Arc<Vm>,
     /// The process that has made the mapping, for traces.
     process: i32,
@@ -34,7 +34,8 @@ struct Mapped {
 }
 
 impl Mapped {
-    fn new(vm: &Arc<Vm>, stale: ListArc<Stale<Kept>>) -> Self {
+    /// A mapping by the calling process. `stale` is the record for its end.
+    pub(super) fn new(vm: &Arc<Vm>, stale: ListArc<Stale<Kept>>) -> Self {
         let process = trace::process();
         trace::Map::record(|| trace::Map {
             process,
@@ -108,20 +109,6 @@ impl Mapping {
     }
 }
 
-/// Contiguous memory at its own address, until this is dropped.
-pub(crate) struct LinearMapping {
-    _mapped: Mapped,
-}
-
-impl LinearMapping {
-    /// A mapping by the calling process. `stale` is the record for its end.
-    pub(super) fn new(vm: &Arc<Vm>, stale: ListArc<Stale<Kept>>) -> Self {
-        Self {
-            _mapped: Mapped::new(vm, stale),
-        }
-    }
-}
-
 /// Bytes of live objects of one kind.
 #[derive(Clone)]
 pub(crate) struct Counter(Arc<Atomic<usize>>);
@@ -174,27 +161,16 @@ impl Paged {
         &self.pages
     }
 
-    /// The pages' addresses on the bus.
-    pub(crate) fn dma_addresses(&self) -> &[DmaAddress] {
-        self.pages.dma_addresses()
-    }
-
     /// Bytes, a multiple of the page size.
     pub(crate) fn bytes(&self) -> usize {
         self.pages.size()
     }
 
-    /// Whether the GPU may write to them.
-    pub(crate) fn is_writeable(&self) -> bool {
-        self.pages.is_writeable()
-    }
-
     /// The file offset with which its owner maps it: the bus address of the first page. It is
     /// unique among live objects.
     pub(crate) fn file_offset(&self) -> u64 {
-        self.dma_addresses()
-            .first()
-            .map_or(0, |&page| sys::widen(page))
+        let first = self.pages.dma_addresses().first();
+        first.map_or(0, |&page| sys::widen(page))
     }
 
     /// Synchronizes a range for the device or for the CPU: see [`Pages::sync`].

@@ -76,7 +76,7 @@ use two_level::{
 
 pub(crate) use mapping::{
     Counter,
-    LinearMapping,
+    Mapped,
     Mapping,
     Paged, //
 };
@@ -376,7 +376,7 @@ impl Vm {
         memory: &Arc<DmaBuffer>,
         address: u32,
         contents: Contents,
-    ) -> Result<Option<LinearMapping>> {
+    ) -> Result<Option<Mapped>> {
         let kept = || Kept::Memory {
             _memory: memory.clone(),
         };
@@ -389,7 +389,7 @@ impl Vm {
         self: &Arc<Self>,
         framebuffer: &Framebuffer,
         range: Range,
-    ) -> Result<Option<LinearMapping>> {
+    ) -> Result<Option<Mapped>> {
         let kept = || Kept::Framebuffer {
             _file: framebuffer.again(),
         };
@@ -402,7 +402,7 @@ impl Vm {
         bytes: usize,
         contents: Contents,
         kept: impl FnOnce() -> Kept,
-    ) -> Result<Option<LinearMapping>> {
+    ) -> Result<Option<Mapped>> {
         let Some(tables) = &self.tables.two_level else {
             return Ok(None);
         };
@@ -437,7 +437,7 @@ impl Vm {
         }
         drop(state);
         self.note_change();
-        Ok(Some(LinearMapping::new(self, stale)))
+        Ok(Some(Mapped::new(self, stale)))
     }
 
     /// Unmaps linear `pages` in all tables, except those that are held.
@@ -507,7 +507,7 @@ impl Vm {
     /// processes have tables of their own, a [`GpuView`] maps the pages in these, perhaps at other
     /// addresses. `OutOfResources`: no free range, or no memory.
     pub(crate) fn map(self: &Arc<Self>, backing: Arc<Paged>) -> Result<Mapping> {
-        let count = backing.dma_addresses().len();
+        let count = backing.pages().dma_addresses().len();
         let access = Access::of(&backing);
         let kept = Kept::Pages {
             _pages: backing.clone(),
@@ -527,7 +527,8 @@ impl Vm {
             }
         }
         drop(state);
-        self.tables.set(first, backing.dma_addresses(), access);
+        self.tables
+            .set(first, backing.pages().dma_addresses(), access);
         self.note_change();
         Ok(Mapping::new(self, backing, stale))
     }

@@ -67,7 +67,7 @@ impl Extent<'_> {
                 let first = mapping
                     .address()
                     .map(|address| address as usize >> PAGE_BITS);
-                (first, mapping.backing().dma_addresses().len())
+                (first, mapping.backing().pages().dma_addresses().len())
             }
         }
     }
@@ -249,7 +249,7 @@ impl AddressSpace {
                 }
                 Extent::Pages(mapping) => {
                     let backing = mapping.backing();
-                    let (pages, access) = (backing.dma_addresses(), Access::of(backing));
+                    let (pages, access) = (backing.pages().dma_addresses(), Access::of(backing));
                     self.tables.set_each(views.first, pages, access);
                 }
             }

@@ -74,7 +74,7 @@ pub(super) enum Access {
 
 impl Access {
     pub(super) fn of(pages: &Paged) -> Self {
-        if pages.is_writeable() {
+        if pages.pages().is_writeable() {
             Self::ReadWrite
         } else {
             Self::ReadOnly
