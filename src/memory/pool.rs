@@ -42,12 +42,19 @@ pub(super) enum PoolMemory {
     Allocated(DmaBuffer),
 }
 
+/// Calls the method of the memory, of either kind.
+macro_rules! either {
+    ($this:ident.$method:ident($($argument:expr),*)) => {
+        match $this {
+            PoolMemory::Reserved(memory) => memory.$method($($argument),*),
+            PoolMemory::Allocated(memory) => memory.$method($($argument),*),
+        }
+    };
+}
+
 impl PoolMemory {
     pub(super) fn bytes(&self) -> usize {
-        match self {
-            PoolMemory::Reserved(memory) => memory.size(),
-            PoolMemory::Allocated(memory) => memory.size(),
-        }
+        either!(self.size())
     }
 
     /// Whether it is the kernel's memory. A hibernation image includes that.
@@ -64,39 +71,24 @@ impl PoolMemory {
 
     /// The `bytes` bytes at `offset`, if they are whole pages.
     pub(super) fn part(&self, offset: usize, bytes: usize) -> Option<Part<'_>> {
-        match self {
-            PoolMemory::Reserved(memory) => memory.part(offset, bytes),
-            PoolMemory::Allocated(memory) => memory.part(offset, bytes),
-        }
+        either!(self.part(offset, bytes))
     }
 
     pub(super) fn write(&self, offset: usize, word: u32) {
         // The offset is inside the pool. If the memory cannot be mapped, the word is lost.
-        let _ = match self {
-            PoolMemory::Reserved(memory) => memory.write(offset, word),
-            PoolMemory::Allocated(memory) => memory.write(offset, word),
-        };
+        let _ = either!(self.write(offset, word));
     }
 
     pub(super) fn read(&self, offset: usize) -> kernel::error::Result<u32> {
-        match self {
-            PoolMemory::Reserved(memory) => memory.read(offset),
-            PoolMemory::Allocated(memory) => memory.read(offset),
-        }
+        either!(self.read(offset))
     }
 
     pub(super) fn copy(&self, offset: usize, to: &mut [u8]) -> kernel::error::Result {
-        match self {
-            PoolMemory::Reserved(memory) => memory.copy(offset, to),
-            PoolMemory::Allocated(memory) => memory.copy(offset, to),
-        }
+        either!(self.copy(offset, to))
     }
 
     fn fill(&self, offset: usize, bytes: usize, byte: u8) -> kernel::error::Result {
-        match self {
-            PoolMemory::Reserved(memory) => memory.fill_bytes(offset, bytes, byte),
-            PoolMemory::Allocated(memory) => memory.fill_bytes(offset, bytes, byte),
-        }
+        either!(self.fill_bytes(offset, bytes, byte))
     }
 }
 

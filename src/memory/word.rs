@@ -69,38 +69,32 @@ impl Object {
     }
 }
 
-/// The offset of `address` from GPU address `start`, if an aligned word of the `bytes` is there.
-fn word_offset(start: u32, bytes: usize, address: u32) -> Option<usize> {
-    // CAST: 32 bits into at least 32.
-    let offset = address.checked_sub(start)? as usize;
-    (address % 4 == 0 && offset.checked_add(4)? <= bytes).then_some(offset)
-}
-
 impl Word {
-    /// The word at GPU address `address`, if it is in `node`, which is at `start`, and writable.
-    pub(crate) fn in_node(node: &Arc<Node>, start: u32, address: u32) -> Option<Self> {
-        let backing = node.mapping().map(|mapping| mapping.backing());
-        if backing.is_some_and(|backing| !backing.pages().is_writeable()) {
-            return None;
-        }
-        let offset = word_offset(start, node.bytes(), address)?;
-        let object = Object::Node(node.clone());
-        Some(Self {
+    /// The word at GPU address `address`, if it is aligned and among the `bytes` of `object`, which
+    /// is at `start`.
+    fn at(object: Object, start: u32, bytes: usize, address: u32) -> Option<Self> {
+        // CAST: 32 bits into at least 32.
+        let offset = address.checked_sub(start)? as usize;
+        (address % 4 == 0 && offset.checked_add(4)? <= bytes).then_some(Self {
             object,
             offset,
             address,
         })
     }
 
+    /// The word at GPU address `address`, if it is in `node`, which is at `start`, and writable.
+    pub(crate) fn in_node(node: &Arc<Node>, start: u32, address: u32) -> Option<Self> {
+        let backing = node.mapping().map(|mapping| mapping.backing());
+        if backing.is_some_and(|backing| !backing.pages().is_writeable()) {
+            return None;
+        }
+        Self::at(Object::Node(node.clone()), start, node.bytes(), address)
+    }
+
     /// The word at GPU address `address`, if it is in `buffer`.
     pub(crate) fn in_buffer(buffer: &Arc<Buffer>, address: u32) -> Option<Self> {
-        let offset = word_offset(buffer.address(), buffer.bytes(), address)?;
         let object = Object::Buffer(buffer.clone());
-        Some(Self {
-            object,
-            offset,
-            address,
-        })
+        Self::at(object, buffer.address(), buffer.bytes(), address)
     }
 
     /// The word at GPU address `address`, if it is in `memory`, which is at `start`, and writable.
@@ -112,13 +106,8 @@ impl Word {
         if !memory.mapping.backing().pages().is_writeable() {
             return None;
         }
-        let offset = word_offset(start, memory.bytes, address)?;
         let object = Object::UserMemory(memory.clone());
-        Some(Self {
-            object,
-            offset,
-            address,
-        })
+        Self::at(object, start, memory.bytes, address)
     }
 
     /// Whether a write needs a temporary mapping, as in a reserved pool.
