@@ -16,6 +16,7 @@ use super::{
     tree,
     widen, //
 };
+use core::ptr::null_mut;
 use kernel::{
     bindings,
     device::{
@@ -313,12 +314,26 @@ impl Reserved {
         unsafe { Part::new(self.start(), self.size(), offset, bytes) }
     }
 
-    /// Writes one word at byte `offset`. `EINVAL`: not a multiple of 4 inside the memory.
-    pub(crate) fn write(&self, offset: usize, word: u32) -> Result {
-        if offset % 4 != 0 || offset >= self.size() {
+    /// The address of the `bytes` bytes at `offset`. `EINVAL`: they are outside of the memory.
+    fn at(&self, offset: usize, bytes: usize) -> Result<PhysAddr> {
+        let end = offset.checked_add(bytes).ok_or(EINVAL)?;
+        if end > self.size() {
             return Err(EINVAL);
         }
-        let at = self.start() + PhysAddr::try_from(offset)?;
+        Ok(self.start() + PhysAddr::try_from(offset)?)
+    }
+
+    /// The address of the word at byte `offset`. `EINVAL`: not a multiple of 4 inside the memory.
+    fn word(&self, offset: usize) -> Result<PhysAddr> {
+        if offset % 4 != 0 {
+            return Err(EINVAL);
+        }
+        self.at(offset, 4)
+    }
+
+    /// Writes one word at byte `offset`. `EINVAL`: not a multiple of 4 inside the memory.
+    pub(crate) fn write(&self, offset: usize, word: u32) -> Result {
+        let at = self.word(offset)?;
         // SAFETY: By the type invariant only this owns the memory, and the word is inside.
         to_result(unsafe { shim::gal_write_physical(at, word) })
     }
@@ -326,10 +341,7 @@ impl Reserved {
     /// Reads the word at byte `offset`. `EINVAL`: not a multiple of 4 inside the memory. `ENOMEM`:
     /// it cannot be mapped. May sleep.
     pub(crate) fn read(&self, offset: usize) -> Result<u32> {
-        if offset % 4 != 0 || offset >= self.size() {
-            return Err(EINVAL);
-        }
-        let at = self.start() + PhysAddr::try_from(offset)?;
+        let at = self.word(offset)?;
         let mut word = 0;
         // SAFETY: By the type invariant only this owns the memory, and the word is inside.
         to_result(unsafe { shim::gal_read_physical(at, &mut word) })?;
@@ -338,26 +350,18 @@ impl Reserved {
 
     /// Copies from `offset` to `to`. `EINVAL`: outside. `ENOMEM`: it cannot be mapped. May sleep.
     pub(crate) fn copy(&self, offset: usize, to: &mut [u8]) -> Result {
-        match offset.checked_add(to.len()) {
-            Some(end) if end <= self.size() => {}
-            _ => return Err(EINVAL),
-        }
-        let start = self.start() + PhysAddr::try_from(offset)?;
+        let start = self.at(offset, to.len())?;
         // SAFETY: By the type invariant only this owns the memory. The range is inside. `to` has
         // room for it.
-        to_result(unsafe { shim::gal_copy_physical(start, to.as_mut_ptr().cast(), to.len()) })
+        to_result(unsafe { shim::gal_use_physical(start, to.len(), to.as_mut_ptr().cast(), 0) })
     }
 
     /// Fills `size` bytes from `offset` with `byte`. `EINVAL`: outside of the memory. `ENOMEM`: it
     /// cannot be mapped. May sleep.
     pub(crate) fn fill_bytes(&self, offset: usize, size: usize, byte: u8) -> Result {
-        match offset.checked_add(size) {
-            Some(end) if end <= self.size() => {}
-            _ => return Err(EINVAL),
-        }
-        let start = self.start() + PhysAddr::try_from(offset)?;
+        let start = self.at(offset, size)?;
         // SAFETY: By the type invariant only this owns the memory, and the range is inside.
-        to_result(unsafe { shim::gal_fill_physical(start, size, byte) })
+        to_result(unsafe { shim::gal_use_physical(start, size, null_mut(), byte) })
     }
 }
 

@@ -301,8 +301,8 @@ void gal_send_signal(struct task_struct *leader, const struct mm_struct *mm, int
 bool gal_is_system_ram(phys_addr_t start, size_t size);
 int gal_write_physical(phys_addr_t at, u32 word);
 int gal_read_physical(phys_addr_t at, u32 *word);
-int gal_fill_physical(phys_addr_t start, size_t size, u8 byte);
-int gal_copy_physical(phys_addr_t start, void *to, size_t size);
+/* Copies the range to @to. If that is NULL, fills the range with @byte. */
+int gal_use_physical(phys_addr_t start, size_t size, void *to, u8 byte);
 
 /* Dumps of a device that hangs. */
 bool gal_has_dumps(void);

@@ -320,7 +320,7 @@ int gal_read_physical(phys_addr_t at, u32 *word)
 	return 0;
 }
 
-int gal_fill_physical(phys_addr_t start, size_t size, u8 byte)
+int gal_use_physical(phys_addr_t start, size_t size, void *to, u8 byte)
 {
 	/* In parts: hundreds of MiB do not fit in the address space of 32-bit ARM. */
 	while (size) {
@@ -329,27 +329,14 @@ int gal_fill_physical(phys_addr_t start, size_t size, u8 byte)
 
 		if (!window)
 			return -ENOMEM;
-		memset_io(window, byte, part);
+		if (to) {
+			memcpy_fromio(to, window, part);
+			to += part;
+		} else {
+			memset_io(window, byte, part);
+		}
 		iounmap(window);
 		start += part;
-		size -= part;
-		cond_resched();
-	}
-	return 0;
-}
-
-int gal_copy_physical(phys_addr_t start, void *to, size_t size)
-{
-	while (size) {
-		size_t part = min_t(size_t, size, SZ_1M - offset_in_page(start));
-		void __iomem *window = ioremap_wc(start, part);
-
-		if (!window)
-			return -ENOMEM;
-		memcpy_fromio(to, window, part);
-		iounmap(window);
-		start += part;
-		to += part;
 		size -= part;
 		cond_resched();
 	}
