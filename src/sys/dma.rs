@@ -229,23 +229,26 @@ impl DmaBuffer {
         unsafe { Part::new(self.physical, self.size, offset, bytes) }
     }
 
-    /// Writes one word at byte `offset`. `EINVAL`: not a multiple of 4, or outside of the buffer.
-    pub(crate) fn write(&self, offset: usize, word: u32) -> Result {
+    /// The word at byte `offset`, inside the allocation and aligned. `EINVAL`: not a multiple of 4,
+    /// or outside of the buffer.
+    fn word(&self, offset: usize) -> Result<*mut u32> {
         if offset % 4 != 0 || offset >= self.size {
             return Err(EINVAL);
         }
-        // SAFETY: Inside the allocation (its size is a multiple of 4) and aligned.
-        unsafe { self.cpu.add(offset).cast::<u32>().write_volatile(word) };
+        Ok(self.cpu.wrapping_add(offset).cast())
+    }
+
+    /// Writes one word at byte `offset`. `EINVAL`: not a multiple of 4, or outside of the buffer.
+    pub(crate) fn write(&self, offset: usize, word: u32) -> Result {
+        // SAFETY: The word is inside the allocation, whose size is a multiple of 4.
+        unsafe { self.word(offset)?.write_volatile(word) };
         Ok(())
     }
 
     /// The word at byte `offset`. `EINVAL`: not a multiple of 4, or outside of the buffer.
     pub(crate) fn read(&self, offset: usize) -> Result<u32> {
-        if offset % 4 != 0 || offset >= self.size {
-            return Err(EINVAL);
-        }
-        // SAFETY: Inside the allocation (its size is a multiple of 4) and aligned.
-        Ok(unsafe { self.cpu.add(offset).cast::<u32>().read_volatile() })
+        // SAFETY: The word is inside the allocation, whose size is a multiple of 4.
+        Ok(unsafe { self.word(offset)?.read_volatile() })
     }
 
     /// Copies from byte `offset` to `to`. `EINVAL`: not a multiple of 4, or not all in the buffer.
@@ -277,17 +280,7 @@ impl DmaBuffer {
             };
             return Ok(());
         }
-        for (i, &word) in words.iter().enumerate() {
-            // SAFETY: Inside the allocation and aligned, as checked above.
-            unsafe {
-                self.cpu
-                    .add(offset)
-                    .cast::<u32>()
-                    .add(i)
-                    .write_volatile(word)
-            };
-        }
-        Ok(())
+        self.write_each(offset, words.iter().copied())
     }
 
     /// Writes `words` from byte `offset` on, and ignores those that do not fit. `EINVAL`: no
@@ -313,11 +306,8 @@ impl DmaBuffer {
 
     /// Fills the buffer with `word`.
     pub(crate) fn fill(&self, word: u32) {
-        for i in 0..self.size / 4 {
-            // SAFETY: `i` counts whole words of the allocation, so the write is inside it and
-            // aligned.
-            unsafe { self.cpu.cast::<u32>().add(i).write_volatile(word) };
-        }
+        // It fits.
+        let _ = self.write_each(0, core::iter::repeat(word));
     }
 
     /// Fills `size` bytes from `offset` on with `byte`. `EINVAL`: not all are in the buffer.
