@@ -123,21 +123,52 @@ pub(crate) fn is_buffer(fd: i32) -> bool {
     DmaBuf::get(fd).is_ok()
 }
 
-/// The DMA addresses of a dma-buf's pages. `EINVAL`: it does not consist of whole pages. `ENOMEM`.
+/// A dma-buf that is attached to a device, and mapped for it.
 ///
-/// # Safety
+/// # Invariants
 ///
 /// `import` is an attachment of `buffer`, and is mapped.
-unsafe fn pages_of(buffer: &DmaBuf, import: &shim::gal_import) -> Result<KVVec<DmaAddress>> {
-    let bytes = buffer.bytes();
-    if bytes == 0 || bytes % PAGE_SIZE != 0 {
-        return Err(EINVAL);
+struct Attachment {
+    buffer: DmaBuf,
+    import: shim::gal_import,
+}
+
+impl Attachment {
+    fn new(dev: &device::Device, buffer: &DmaBuf, read_only: bool) -> Result<Self> {
+        let mut import = shim::gal_import {
+            attachment: null_mut(),
+            table: null_mut(),
+            read_only,
+        };
+        let (dev, raw) = (raw_device(dev), buffer.0.as_ptr());
+        // SAFETY: The device and the buffer are valid; the parts are written if it succeeds.
+        to_result(unsafe { shim::gal_attach(dev, raw, read_only, &mut import) })?;
+        // INVARIANT: Attached just now.
+        Ok(Self {
+            buffer: buffer.clone(),
+            import,
+        })
     }
-    let count = bytes / PAGE_SIZE;
-    let mut pages = KVVec::from_elem(0, count, GFP_CLIENT)?;
-    // SAFETY: By the caller; there is room for `count`.
-    to_result(unsafe { shim::gal_import_pages(import, pages.as_mut_ptr(), count) })?;
-    Ok(pages)
+
+    /// The DMA addresses of the pages. `EINVAL`: it does not consist of whole pages. `ENOMEM`.
+    fn pages(&self) -> Result<KVVec<DmaAddress>> {
+        let bytes = self.buffer.bytes();
+        if bytes == 0 || bytes % PAGE_SIZE != 0 {
+            return Err(EINVAL);
+        }
+        let count = bytes / PAGE_SIZE;
+        let mut pages = KVVec::from_elem(0, count, GFP_CLIENT)?;
+        // SAFETY: By the type invariant it is mapped; there is room for `count`.
+        to_result(unsafe { shim::gal_import_pages(&self.import, pages.as_mut_ptr(), count) })?;
+        Ok(pages)
+    }
+}
+
+impl Drop for Attachment {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant it is attached, and nothing uses it after this drop.
+        unsafe { shim::gal_detach(self.buffer.0.as_ptr(), &self.import) };
+    }
 }
 
 /// A separate device that is only used to find out where memory is. Our own device must have only
@@ -158,38 +189,10 @@ impl Looker {
     }
 
     /// The physical ranges of a dma-buf's memory, and the attachment that keeps it in place.
-    fn look<'a>(&self, buffer: &'a DmaBuf) -> Result<(Seen<'a>, KVVec<Range<u64>>)> {
-        let mut import = shim::gal_import {
-            attachment: null_mut(),
-            table: null_mut(),
-            read_only: true,
-        };
-        let (dev, raw) = (raw_device(&self.0), buffer.0.as_ptr());
-        // SAFETY: The device and the buffer are valid; the parts are written if it succeeds.
-        to_result(unsafe { shim::gal_attach(dev, raw, true, &mut import) })?;
-        // INVARIANT: Attached just now.
-        let seen = Seen { buffer, import };
-        // SAFETY: The import was attached and mapped just now, so its table of pages is valid.
-        let pages = unsafe { pages_of(buffer, &seen.import) }?;
-        let ranges = mapped::ranges(&pages)?;
+    fn look(&self, buffer: &DmaBuf) -> Result<(Attachment, KVVec<Range<u64>>)> {
+        let seen = Attachment::new(&self.0, buffer, true)?;
+        let ranges = mapped::ranges(&seen.pages()?)?;
         Ok((seen, ranges))
-    }
-}
-
-/// A dma-buf that is attached to a [`Looker`].
-///
-/// # Invariants
-///
-/// `import` is an attachment of `buffer`, and is mapped.
-struct Seen<'a> {
-    buffer: &'a DmaBuf,
-    import: shim::gal_import,
-}
-
-impl Drop for Seen<'_> {
-    fn drop(&mut self) {
-        // SAFETY: By the type invariant it is attached, and nothing uses it after this drop.
-        unsafe { shim::gal_detach(self.buffer.0.as_ptr(), &self.import) };
     }
 }
 
@@ -203,7 +206,7 @@ struct Attached {
 
 /// The result of attaching.
 struct Parts {
-    import: shim::gal_import,
+    attachment: Attachment,
     /// The physical ranges of the memory.
     ranges: KVVec<Range<u64>>,
 }
@@ -291,18 +294,11 @@ impl Imports {
             return Err(ERANGE);
         }
         self.pinned.import(&ranges)?;
-        let mut import = shim::gal_import {
-            attachment: null_mut(),
-            table: null_mut(),
-            read_only: false,
-        };
-        let (dev, raw) = (raw_device(&self.dev), buffer.0.as_ptr());
-        // SAFETY: The device and the buffer are valid; the parts are written if it succeeds.
-        let attached = to_result(unsafe { shim::gal_attach(dev, raw, false, &mut import) });
+        let attached = Attachment::new(&self.dev, buffer, false);
         // Until now, the attachment to the looker has kept the memory in place.
         drop(seen);
         match attached {
-            Ok(()) => Ok(Parts { import, ranges }),
+            Ok(attachment) => Ok(Parts { attachment, ranges }),
             Err(error) => {
                 self.pinned.forget(&ranges);
                 Err(error)
@@ -395,8 +391,7 @@ impl Import {
     pub(crate) fn pages(&self) -> Result<KVVec<DmaAddress>> {
         let parts = self.attached.parts.lock();
         let parts = parts.as_ref().ok_or(EINVAL)?;
-        // SAFETY: By the type invariant it is mapped.
-        unsafe { pages_of(&self.attached.buffer, &parts.import) }
+        parts.attachment.pages()
     }
 
     /// Maps all of it into the calling process by the exporter's `mmap`. Returns the address.
@@ -459,10 +454,9 @@ impl Drop for Import {
         if !self.imports.leave(key) {
             return;
         }
-        if let Some(parts) = parts.take() {
-            // SAFETY: It is attached, and has no user.
-            unsafe { shim::gal_detach(buffer, &parts.import) };
-            self.imports.pinned.forget(&parts.ranges);
+        if let Some(Parts { attachment, ranges }) = parts.take() {
+            drop(attachment);
+            self.imports.pinned.forget(&ranges);
         }
         drop(parts);
         // This may drop the last reference to the dma-buf, which must not happen under a lock.
