@@ -78,6 +78,11 @@ macro_rules! structures {
                 $(structures!(@get self.$member $(, $shared)?).is_sound() &&)* true
             }
 
+            /// Bytes of each structure.
+            pub(super) const fn structure_bytes(&self) -> [u16; [$($c_name),*].len()] {
+                [$(structures!(@get self.$member $(, $shared)?).bytes),*]
+            }
+
             /// Visits each structure with its C name and bytes, and each field with its C names.
             #[cfg(test)]
             pub(crate) fn visit(
@@ -471,55 +476,49 @@ impl Layout {
             && self.free_commands.get().bytes <= payload
             && self.unmap_user.get().bytes <= payload
             && self.timestamp.get().bytes <= payload;
+        // Structures that are not in the union, or only in that of builds with a profiler. Only they
+        // can have more bytes than the union has.
+        let outside = [
+            self.profile_setting.get().bytes,
+            self.set_profile.get().bytes,
+            self.command_buffer.get().bytes,
+            self.delta.get().bytes,
+            self.location.get().bytes,
+            self.context.get().bytes,
+        ];
         header
             && record
             && self.structures_are_sound()
+            && above(&self.structure_bytes(), room) == above(&outside, room)
             && (self.argument_bytes == 16 || self.argument_bytes == 32)
             && self.identity.get().words.len() * 4 <= self.identity.get().bytes as usize
-            && self.identity.get().bytes <= room
-            && self.commit.bytes <= room
             && match self.vector {
                 Some(vector) => vector.is_sound() && vector::COMMIT_BYTES <= room,
                 None => true,
             }
-            && self.database.get().bytes <= room
-            && self.chip_info.get().bytes <= room
-            && self.lock.bytes <= room
-            && self.user_signal.bytes <= room
-            && self.attach.get().bytes <= room
-            && self.options.get().bytes <= room
-            && self.chip_frequency.get().bytes <= room
-            && self.allocate_commands.get().bytes <= room
-            && self.free_commands.get().bytes <= room
-            && self.cpu_frequency.get().bytes <= room
-            && self.read_register.get().bytes <= room
-            && self.write_register.get().bytes <= room
-            && self.read_registers.get().bytes <= room
-            && self.write_registers.get().bytes <= room
-            && self.shared_info.get().bytes <= room
-            && self.set_shared_info.get().bytes <= room
             && self.profiler_bytes as usize <= MAX_INTERFACE_BYTES
             && (self.debug.get().bytes == 0
                 || self.debug.get().message.is_sound(self.debug.get().bytes))
-            && self.set_scale.get().bytes <= room
-            && self.scale.get().bytes <= room
-            && self.base_address.get().bytes <= room
             && self.command_buffer.get().read_bytes() <= MAX_COMMAND_BUFFER_BYTES
             && self.delta.get().bytes as usize <= MAX_DELTA_BYTES
             && self.location.get().bytes as usize <= MAX_LOCATION_BYTES
             && self.commit.next.end() <= self.sub_commit_bytes as usize
             && self.sub_commit_bytes as usize <= MAX_SUB_COMMIT_BYTES
-            && self.wrap.get().bytes <= room
-            && self.export_node.get().bytes <= room
-            && self.node_fd.get().bytes <= room
-            && self.metadata.get().bytes <= room
-            && self.graphic_buffer.get().bytes <= room
-            && self.shared_buffer.get().bytes <= room
-            && self.create_fence.get().bytes <= room
-            && self.wait_fence.get().bytes <= room
-            && self.wait_node.get().bytes <= room
             && self.context.get().bytes as usize <= MAX_CONTEXT_BYTES
     }
+}
+
+/// How many of the `sizes` are above `room`.
+const fn above(sizes: &[u16], room: u16) -> usize {
+    let mut count = 0;
+    let mut at = 0;
+    while at < sizes.len() {
+        if sizes[at] > room {
+            count += 1;
+        }
+        at += 1;
+    }
+    count
 }
 
 impl CommandBufferLayout {
