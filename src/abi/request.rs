@@ -438,9 +438,7 @@ pub(crate) struct Commit {
 pub(crate) enum CounterSet {
     /// All counters.
     Whole,
-    /// The first part.
     First,
-    /// The second part.
     Second,
 }
 
@@ -494,14 +492,10 @@ pub(crate) struct Surface {
 /// The kind of a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HardwareType {
-    /// 3D.
     ThreeD,
-    /// 2D.
     TwoD,
     Both,
-    /// Vector graphics.
     Vector,
-    /// Neural networks.
     Neural,
 }
 

@@ -92,17 +92,13 @@ events! {
     /// The driver assumes that a job begins: the job before it has ended, or there was none, and
     /// the core is on. A job that is dropped before has no such event.
     Begin, __tracepoint_galcore_begin, rust_do_trace_galcore_begin {
-        /// The core's index.
         core: u32,
-        /// The job's number on the core.
         seqno: u64,
     }
 
     /// The driver has learned that a job has ended.
     End, __tracepoint_galcore_end, rust_do_trace_galcore_end {
-        /// The core's index.
         core: u32,
-        /// The job's number on the core.
         seqno: u64,
         /// 0: done, 1: dropped, 2: never run.
         outcome: u32,
@@ -110,11 +106,9 @@ events! {
 
     /// A thread of a process begins to wait.
     WaitBegin, __tracepoint_galcore_wait_begin, rust_do_trace_galcore_wait_begin {
-        /// The process.
         process: i32,
         /// The kind of object: see [`WaitFor`].
         what: u32,
-        /// The object.
         object: u64,
         /// The core of the object; -1: none.
         core: i32,
@@ -124,13 +118,9 @@ events! {
 
     /// The thread ends its wait.
     WaitEnd, __tracepoint_galcore_wait_end, rust_do_trace_galcore_wait_end {
-        /// The process.
         process: i32,
-        /// The kind of object: see [`WaitFor`].
         what: u32,
-        /// The object.
         object: u64,
-        /// The core of the object; -1: none.
         core: i32,
         /// 0, or the interface's status.
         result: i32,
@@ -138,11 +128,8 @@ events! {
 
     /// Pages, or contiguous memory, are mapped for the GPU.
     Map, __tracepoint_galcore_map, rust_do_trace_galcore_map {
-        /// The process.
         process: i32,
-        /// GPU address.
         address: u32,
-        /// Number of bytes.
         bytes: u64,
     }
 
@@ -150,15 +137,12 @@ events! {
     Unmap, __tracepoint_galcore_unmap, rust_do_trace_galcore_unmap {
         /// The process that made the mapping.
         process: i32,
-        /// GPU address.
         address: u32,
-        /// Number of bytes.
         bytes: u64,
     }
 
     /// A core hangs.
     Hang, __tracepoint_galcore_hang, rust_do_trace_galcore_hang {
-        /// The core's index.
         core: u32,
         /// The oldest job.
         seqno: u64,
@@ -168,7 +152,6 @@ events! {
 
     /// The core was reset after a hang.
     Reset, __tracepoint_galcore_reset, rust_do_trace_galcore_reset {
-        /// The core's index.
         core: u32,
         /// Number of resets; 0: all have failed.
         tries: u32,
@@ -178,7 +161,6 @@ events! {
 
     /// A core has been switched on, or is about to lose its clocks.
     Power, __tracepoint_galcore_power, rust_do_trace_galcore_power {
-        /// The core's index.
         core: u32,
         /// Whether it was switched on.
         on: bool,
@@ -191,9 +173,7 @@ events! {
 
     /// The speed of a core changes while the core is on.
     Speed, __tracepoint_galcore_speed, rust_do_trace_galcore_speed {
-        /// The core's index.
         core: u32,
-        /// Speed, in 64ths of the core's clock.
         speed: u32,
     }
 }

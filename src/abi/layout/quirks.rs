@@ -23,13 +23,9 @@ pub(crate) enum Routing {
 pub(crate) struct HardwareTypes {
     /// How the generation finds a core.
     pub(crate) routing: Routing,
-    /// A 3D core.
     pub(crate) three_d: u8,
-    /// A 2D core.
     pub(crate) two_d: u8,
-    /// A 3D and 2D core.
     pub(crate) both: u8,
-    /// A vector graphics core.
     pub(crate) vector: u8,
     /// A neural network core; the number of 3D where the generation has no such kind.
     pub(crate) neural: u8,
@@ -38,9 +34,7 @@ pub(crate) struct HardwareTypes {
 /// Bits of ALLOCATE_LINEAR_VIDEO_MEMORY's flags.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AllocationFlags {
-    /// Contiguous memory.
     pub(crate) contiguous: u32,
-    /// Scattered pages.
     pub(crate) scattered: u32,
     /// Memory that the CPU cannot access.
     pub(crate) secure: u32,

@@ -2,7 +2,8 @@
 
 //! The structures of the interface, and the fields that the driver reads (`in`) and writes
 //! (`out`). Names in quotes are those of the C headers; each generation uses one of them.
-//! `tests/abi/tables.py` reads this list.
+//! A structure without a doc line is of the command with its name. `tests/abi/tables.py` reads this
+//! list.
 
 use super::*;
 
@@ -49,14 +50,12 @@ structures! {
         profiler_union_at: u16,
     }
 
-    /// GET_BASE_ADDRESS.
     base_address: &GetBaseAddress = "GetBaseAddress" {
         out base_address = "baseAddress", // physical address of GPU address 0
         out range_count = "flatMappingRangeCount", // ranges with an identity mapping
         out range_start = "flatMappingStart", // the first range
         out range_end = "flatMappingEnd",
     }
-    /// QUERY_VIDEO_MEMORY.
     video_memory: &QueryVideoMemory = "QueryVideoMemory" {
         out internal_physical = "internalPhysical" | "internalPhysName", // memory on the chip
         out internal_size = "internalSize", // its bytes
@@ -69,19 +68,16 @@ structures! {
         out exclusive_size = "exclusiveSize", // its bytes
         out virtual_pool = "virtualPoolEnabled",
     }
-    /// MAP_MEMORY.
     map_memory: &MapMemory = "MapMemory" {
         in physical = "physical" | "physName",
         in size = "bytes",
         out logical = "logical",
     }
-    /// UNMAP_MEMORY.
     unmap_memory: &UnmapMemory = "UnmapMemory" {
         in physical = "physical" | "physName",
         in size = "bytes",
         in logical = "logical",
     }
-    /// ALLOCATE_LINEAR_VIDEO_MEMORY.
     allocate_linear: *AllocateLinearVideoMemory = "AllocateLinearVideoMemory" {
         in size = "bytes",
         in alignment = "alignment",
@@ -109,7 +105,6 @@ structures! {
     release_node: *ReleaseVideoMemory = "ReleaseVideoMemory" {
         in node = "node",
     }
-    /// LOCK_VIDEO_MEMORY.
     lock: *LockVideoMemory = "LockVideoMemory" {
         in node = "node",
         in cacheable = "cacheable", // request a cached user mapping
@@ -119,7 +114,6 @@ structures! {
         out physical_address = "physicalAddress",
         in parts = "op", // bits of [`LOCK_PARTS`]
     }
-    /// UNLOCK_VIDEO_MEMORY.
     unlock: *UnlockVideoMemory = "UnlockVideoMemory" {
         in node = "node",
         out asynchronous = "asynchroneous", // a second half must follow
@@ -127,17 +121,14 @@ structures! {
         out size = "bytes", // the node's size
         in parts = "op", // bits of [`UNLOCK_PARTS`]
     }
-    /// NAME_VIDEO_MEMORY.
     name_node: &NameVideoMemory = "NameVideoMemory" {
         in node = "handle",
         out name = "name",
     }
-    /// IMPORT_VIDEO_MEMORY.
     import_node: &ImportVideoMemory = "ImportVideoMemory" {
         in name = "name",
         out node = "handle",
     }
-    /// WRAP_USER_MEMORY.
     wrap: &WrapUserMemory = "WrapUserMemory" {
         in flag = "desc.flag", // kind of memory
         inout handle = "desc.handle", // descriptor of a dma-buf
@@ -147,13 +138,11 @@ structures! {
         out node = "node",
         out granted = "bytes",
     }
-    /// EXPORT_VIDEO_MEMORY.
     export_node: &ExportVideoMemory = "ExportVideoMemory" {
         in node = "node",
         in flags = "flags", // flags of `open`
         out fd = "fd",
     }
-    /// GET_VIDEO_MEMORY_FD.
     node_fd: &GetVideoMemoryFd = "GetVideoMemoryFd" {
         in node = "handle",
         out fd = "fd",
@@ -166,7 +155,6 @@ structures! {
         inout fast_clear = "fc_enabled", // fast clear; four words follow
         inout format = "compress_format", // the last of them
     }
-    /// GET_GRAPHIC_BUFFER_FD.
     graphic_buffer: &GetGraphicBufferFd = "GetGraphicBufferFd" {
         in nodes = "node", // the first handle of an array
         in piece = "shBuf", // a shared buffer
@@ -185,26 +173,21 @@ structures! {
         in signal = "signal",
         out fd = "fenceFD", // descriptor of the sync file
     }
-    /// WAIT_NATIVE_FENCE.
     wait_fence: &WaitNativeFence = "WaitNativeFence" {
         in fd = "fenceFD", // descriptor of the sync file
         in timeout = "timeout",
     }
-    /// WAIT_FENCE.
     wait_node: &WaitFence = "WaitFence" {
         in node = "handle",
     }
-    /// BOTTOM_HALF_UNLOCK_VIDEO_MEMORY.
     finish_unlock: &BottomHalfUnlockVideoMemory = "BottomHalfUnlockVideoMemory" {
         in node = "node",
     }
-    /// ALLOCATE_NON_PAGED_MEMORY.
     allocate_non_paged: &AllocateNonPagedMemory = "AllocateNonPagedMemory" {
         inout size = "bytes",
         out physical = "physical" | "physName",
         out logical = "logical",
     }
-    /// FREE_NON_PAGED_MEMORY.
     free_non_paged: &FreeNonPagedMemory = "FreeNonPagedMemory" {
         in size = "bytes",
         in physical = "physical" | "physName",
@@ -216,20 +199,17 @@ structures! {
         out physical = "physical",
         out logical = "logical",
     }
-    /// FREE_VIRTUAL_COMMAND_BUFFER.
     free_commands: &FreeVirtualCommandBuffer = "FreeVirtualCommandBuffer" {
         in size = "bytes",
         in physical = "physical",
         in logical = "logical",
     }
-    /// ALLOCATE_CONTIGUOUS_MEMORY.
     allocate_contiguous: &AllocateContiguousMemory = "AllocateContiguousMemory" {
         inout size = "bytes",
         out address = "address", // GPU address
         out physical = "physical",
         out logical = "logical",
     }
-    /// FREE_CONTIGUOUS_MEMORY.
     free_contiguous: &FreeContiguousMemory = "FreeContiguousMemory" {
         in size = "bytes",
         in physical = "physical",
@@ -240,7 +220,6 @@ structures! {
         in queue = "queue", // first record
         in engine = "engine", // 0: render, 1: copy
     }
-    /// COMMIT.
     commit: Commit = "Commit" {
         // context from ATTACH; the first core's, if each core has one. Beside an array, the
         // singular name is the client's own pointer to it.
@@ -260,7 +239,6 @@ structures! {
         // offset of a `gcsHAL_COMMAND_LOCATION`: that of its first field
         in location = "subCommit.commandBuffer.priority",
     }
-    /// MAP_USER_MEMORY.
     map_user: &MapUserMemory = "MapUserMemory" {
         in memory = "memory",
         in physical = "physical", // physical address, or all ones
@@ -268,13 +246,11 @@ structures! {
         out info = "info",
         out address = "address", // GPU address
     }
-    /// UNMAP_USER_MEMORY.
     unmap_user: &UnmapUserMemory = "UnmapUserMemory" {
         in memory = "memory",
         in size = "size",
         in info = "info",
     }
-    /// USER_SIGNAL.
     user_signal: UserSignal = "UserSignal" {
         in command = "command",
         inout id = "id",
@@ -298,7 +274,6 @@ structures! {
     set_power: &SetPowerManagement = "SetPowerManagement" {
         in state = "state", // `gceCHIPPOWERSTATE`
     }
-    /// CONFIG_POWER_MANAGEMENT.
     config_power: &ConfigPowerManagement = "ConfigPowerManagement" {
         in enable = "enable", // whether the core may be switched off
         out old = "oldValue", // the previous value
@@ -308,7 +283,6 @@ structures! {
         out state = "state", // `gceCHIPPOWERSTATE`
         out is_idle = "isIdle", // the core has no work
     }
-    /// CACHE.
     cache: &Cache = "Cache" {
         in operation = "operation",
         in logical = "logical",
@@ -321,7 +295,6 @@ structures! {
         in size = "offset", // bytes
         in direction = "dir", // `enum dma_data_direction`
     }
-    /// GET_MMU_VERSION.
     mmu_version: &GetMmuVersion = "GetMmuVersion" {
         out version = "mmuVersion", // 0: version 1
     }
@@ -331,18 +304,15 @@ structures! {
         in request = "request", // stop, start, query
         out delta = "timeDelta", // microseconds
     }
-    /// QUERY_KERNEL_SETTINGS.
     kernel_settings: &QueryKernelSettings = "QueryKernelSettings" {
         out signal = "settings.signal", // number of the realtime signal
     }
-    /// VERSION.
     version_numbers: &Version = "Version" {
         out major = "major",
         out minor = "minor",
         out patch = "patch",
         out build = "build",
     }
-    /// ATTACH.
     attach: &Attach = "Attach" {
         out context = "context",
         out state_count = "stateCount" | "maxState", // highest state plus 1
@@ -350,7 +320,6 @@ structures! {
         // bytes of the buffers, if the client can map them: 0
         out buffer_bytes = "bytes",
     }
-    /// DETACH.
     detach: &Detach = "Detach" {
         in context = "context",
     }
@@ -358,7 +327,6 @@ structures! {
     timeout: &SetTimeOut = "SetTimeOut" {
         in timeout = "timeOut",
     }
-    /// DATABASE.
     database: &Database = "Database" {
         in is_valid = "validProcessID", // `process` is valid
         in process = "processID",
@@ -391,7 +359,6 @@ structures! {
         out id = "ids",
         out index = "coreIndexs",
     }
-    /// QUERY_RESET_TIME_STAMP.
     resets: &QueryResetTimeStamp = "QueryResetTimeStamp" {
         out stamp = "timeStamp", // number of resets of the core
         out context = "contextID", // the guilty context: none
@@ -413,22 +380,18 @@ structures! {
         out networks = "enableNNClusters",
         out neural_cores = "activeNNCoreCount",
     }
-    /// QUERY_CHIP_FREQUENCY.
     chip_frequency: &QueryChipFrequency = "QueryChipFrequency" {
         out core = "mcClk", // in Hz
         out shader = "shClk", // in Hz
     }
-    /// SET_FSCALE_VALUE.
     set_scale: &SetFscaleValue = "SetFscaleValue" {
         in value = "value", // 64ths of the full clock
     }
-    /// GET_FSCALE_VALUE.
     scale: &GetFscaleValue = "GetFscaleValue" {
         out value = "value", // 64ths of the full clock
         out min = "minValue", // minimum
         out max = "maxValue", // maximum
     }
-    /// QUERY_CPU_FREQUENCY.
     cpu_frequency: &QueryCpuFrequency = "QueryCPUFrequency" {
         out frequency = "CPUFrequency", // in kHz
     }
@@ -455,7 +418,6 @@ structures! {
         in cores = "coreSelect", // a bit for each core of the kind
         in data = "data", // value for the first core, of 4
     }
-    /// GET_PROFILE_SETTING.
     profile_setting: &GetProfileSetting = "GetProfileSetting" {
         out enable = "enable", // whether the library profiles
         out name = "fileName", // first of 32 words: the name of the file that it writes
@@ -463,7 +425,6 @@ structures! {
         out mode = "profileMode", // what is counted: 0
         out probe = "probeMode", // how: 0
     }
-    /// SET_PROFILE_SETTING.
     set_profile: &SetProfileSetting = "SetProfileSetting" {
         in enable = "enable", // whether to profile
         in name = "fileName", // first of 32 words: the file's name
@@ -476,12 +437,10 @@ structures! {
     profile_clear: &ReadProfilerRegisterSetting = "SetProfilerRegisterClear" {
         in clears = "bclear", // a read resets the counters
     }
-    /// DEBUG.
     debug: &Debug = "Debug" {
         in message = "message", // first of 20 words: a text for the log
         in kind = "type", // `gceDEBUG_MESSAGE_TYPE`
     }
-    /// GET_SHARED_INFO.
     shared_info: &GetSharedInfo = "GetSharedInfo" {
         in process = "pid", // process that owns the data
         in id = "dataId", // which data
@@ -491,7 +450,6 @@ structures! {
         in size = "size" | "bytes", // bytes of the data
         in kind = "infoType", // `gceVIDMEM_NODE_SHARED_INFO_TYPE`
     }
-    /// SET_SHARED_INFO.
     set_shared_info: &SetSharedInfo = "SetSharedInfo" {
         in id = "dataId", // which data
         in node = "node", // a node, or 0
