@@ -74,51 +74,34 @@ TRACE_EVENT(galcore_end,
 );
 
 /* "object" is a signal, a job's number, or a descriptor. core is -1 if there is none. */
-TRACE_EVENT(galcore_wait_begin,
-	TP_PROTO(int process, u32 what, u64 object, int core, int timeout),
-	TP_ARGS(process, what, object, core, timeout),
-	TP_STRUCT__entry(
-		__field(u64, object)
-		__field(int, process)
-		__field(u32, what)
-		__field(int, core)
-		__field(int, timeout)
-	),
-	TP_fast_assign(
-		__entry->object = object;
-		__entry->process = process;
-		__entry->what = what;
-		__entry->core = core;
-		__entry->timeout = timeout;
-	),
-	TP_printk("process=%d what=%s object=%llu core=%d timeout=%d", __entry->process,
-		  __print_symbolic(__entry->what,
-				   { 0, "signal" }, { 1, "job" }, { 2, "place" }, { 3, "fence" }),
-		  __entry->object, __entry->core, __entry->timeout)
-);
+#define GAL_WAIT_EVENT(name, last, format)                                              \
+TRACE_EVENT(name,                                                                       \
+	TP_PROTO(int process, u32 what, u64 object, int core, int last),                \
+	TP_ARGS(process, what, object, core, last),                                     \
+	TP_STRUCT__entry(                                                               \
+		__field(u64, object)                                                    \
+		__field(int, process)                                                   \
+		__field(u32, what)                                                      \
+		__field(int, core)                                                      \
+		__field(int, last)                                                      \
+	),                                                                              \
+	TP_fast_assign(                                                                 \
+		__entry->object = object;                                               \
+		__entry->process = process;                                             \
+		__entry->what = what;                                                   \
+		__entry->core = core;                                                   \
+		__entry->last = last;                                                   \
+	),                                                                              \
+	TP_printk(format, __entry->process,                                             \
+		  __print_symbolic(__entry->what,                                       \
+				   { 0, "signal" }, { 1, "job" }, { 2, "place" }, { 3, "fence" }), \
+		  __entry->object, __entry->core, __entry->last)                        \
+)
 
-TRACE_EVENT(galcore_wait_end,
-	TP_PROTO(int process, u32 what, u64 object, int core, int result),
-	TP_ARGS(process, what, object, core, result),
-	TP_STRUCT__entry(
-		__field(u64, object)
-		__field(int, process)
-		__field(u32, what)
-		__field(int, core)
-		__field(int, result)
-	),
-	TP_fast_assign(
-		__entry->object = object;
-		__entry->process = process;
-		__entry->what = what;
-		__entry->core = core;
-		__entry->result = result;
-	),
-	TP_printk("process=%d what=%s object=%llu core=%d result=%d", __entry->process,
-		  __print_symbolic(__entry->what,
-				   { 0, "signal" }, { 1, "job" }, { 2, "place" }, { 3, "fence" }),
-		  __entry->object, __entry->core, __entry->result)
-);
+GAL_WAIT_EVENT(galcore_wait_begin, timeout,
+	       "process=%d what=%s object=%llu core=%d timeout=%d");
+GAL_WAIT_EVENT(galcore_wait_end, result,
+	       "process=%d what=%s object=%llu core=%d result=%d");
 
 /* A mapping of the MMU. The process is the one that created it, also if another one ends it. */
 DECLARE_EVENT_CLASS(galcore_mapping,
