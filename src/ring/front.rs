@@ -71,10 +71,6 @@ impl<P: Payload> JobKind for RingEnd<P> {
     const BYTES: usize = USABLE_BYTES;
     const GAP: usize = WAIT_LINK_BYTES;
 
-    fn state(newest: u64) -> RingState {
-        RingState::new(newest)
-    }
-
     #[inline(always)]
     fn popped(state: &mut RingState, mark: usize) {
         // The front end is in this job's idle loop, or past it.
@@ -215,8 +211,8 @@ impl<P: Payload> FrontEnd for RingEnd<P> {
                 ring.drop_job(&mut state, age)?;
             }
         }
-        // The state after the last job.
-        state.front.gpu = GpuState::unknown();
+        // The state after the last job: nothing is known.
+        state.front.gpu = GpuState::default();
         ring.rest_again(&state)?;
         ring.link_up(&state)?;
         if state.phase == (Phase::Asleep { holding: true }) {

@@ -188,8 +188,8 @@ pub(crate) trait JobKind: Sized + Send + Sync + 'static {
     type Payload: Payload;
     /// The front end's part of a job.
     type Job: Send + Unpin;
-    /// The front end's part of the engine's state.
-    type State: Send + Unpin;
+    /// The front end's part of the engine's state. At first nothing is known of the core.
+    type State: Default + Send + Unpin;
 
     /// The most jobs under way at once, not more than [`IDS`].
     const JOBS: usize;
@@ -199,9 +199,6 @@ pub(crate) trait JobKind: Sized + Send + Sync + 'static {
     const BYTES: usize;
     /// How many bytes at the end of a job's place belong to the next job, too.
     const GAP: usize;
-
-    /// The initial state: nothing is known of the core. Its next job has number `newest` + 1.
-    fn state(newest: u64) -> Self::State;
 
     /// Called when the oldest job was removed. Its place ended at `mark`.
     fn popped(state: &mut Self::State, mark: usize);

@@ -100,12 +100,14 @@ impl GpuState {
     pub(super) fn after_pause(&self) -> Self {
         Self {
             authors: self.authors.after_pause(),
-            ..Self::unknown()
+            ..Self::default()
         }
     }
+}
 
-    /// The state after a reset: nothing is known.
-    pub(super) fn unknown() -> Self {
+/// Nothing is known, as after a reset.
+impl Default for GpuState {
+    fn default() -> Self {
         Self {
             pipe: None,
             context: None,
@@ -132,26 +134,15 @@ pub(super) struct Place {
 }
 
 /// The ring's part of an engine's state.
+#[derive(Default)]
 pub(crate) struct RingState {
     /// Offset of the WAIT after the newest job.
     pub(super) wait: usize,
     pub(super) gpu: GpuState,
     /// Offset of the WAIT before the oldest job. The front end loops there if no job is under way.
     pub(super) rest: usize,
-    /// The newest job whose begin was traced. Updated only while the tracepoint is enabled.
+    /// The newest job whose begin was traced, or 0. Updated only while the tracepoint is enabled.
     pub(super) begun: u64,
-}
-
-impl RingState {
-    /// Nothing is known about the GPU. The next job has number `newest` + 1.
-    pub(super) fn new(newest: u64) -> Self {
-        Self {
-            wait: 0,
-            gpu: GpuState::unknown(),
-            rest: 0,
-            begun: newest,
-        }
-    }
 }
 
 /// What an engine hands over to the next engine of its core.
@@ -239,7 +230,7 @@ impl<F: JobKind> State<F> {
             is_checked: false,
             watch: Watch::new(newest),
             blameless: 0,
-            front: F::state(newest),
+            front: Default::default(),
         })
     }
 
@@ -440,7 +431,7 @@ impl<P: Payload> State<RingEnd<P>> {
     pub(super) fn start(&mut self) {
         self.front.wait = 0;
         self.front.rest = 0;
-        self.front.gpu = GpuState::unknown();
+        self.front.gpu = GpuState::default();
         self.open();
     }
 
@@ -530,7 +521,7 @@ impl<P: Payload> State<RingEnd<P>> {
             job.own.flushed = 0;
         }
         self.history.give_back(self.jobs.newest());
-        self.front.gpu = GpuState::unknown();
+        self.front.gpu = GpuState::default();
         self.filled();
     }
 }

@@ -72,10 +72,6 @@ impl<P: Payload> JobKind for SingleEnd<P> {
     const BYTES: usize = BYTES;
     const GAP: usize = UNIT;
 
-    fn state(_: u64) -> SingleState {
-        SingleState::new()
-    }
-
     fn popped(state: &mut SingleState, _: usize) {
         state.start(false);
     }
@@ -291,7 +287,8 @@ pub(crate) struct SingleJob<P> {
     pub(super) units: u32,
 }
 
-/// The core's state after all jobs in the queue.
+/// The core's state after all jobs in the queue. It is unknown at first.
+#[derive(Default)]
 pub(super) struct CoreState {
     /// The process and the name of the context whose states are loaded.
     context: Option<(u64, u64)>,
@@ -332,17 +329,6 @@ pub(crate) struct Author<'a> {
 }
 
 impl CoreState {
-    /// The unknown state after a reset.
-    pub(super) fn new() -> Self {
-        Self {
-            context: None,
-            contexts: 0,
-            author: 0,
-            values: nothing(0),
-            removals: 0,
-        }
-    }
-
     /// Notes that the core was reset.
     pub(super) fn forget(&mut self) {
         self.context = None;
@@ -400,7 +386,8 @@ impl CoreState {
     }
 }
 
-/// The state of the front end.
+/// The state of the front end, which is stopped at first.
+#[derive(Default)]
 pub(crate) struct SingleState {
     pub(super) core: CoreState,
     /// The oldest job was started.
@@ -412,16 +399,6 @@ pub(crate) struct SingleState {
 }
 
 impl SingleState {
-    /// The state of a stopped front end.
-    pub(super) fn new() -> Self {
-        Self {
-            core: CoreState::new(),
-            is_running: false,
-            raised: 0,
-            idle_since: None,
-        }
-    }
-
     /// Notes that the oldest job was started, or that none is running.
     pub(super) fn start(&mut self, is_running: bool) {
         self.is_running = is_running;
@@ -461,7 +438,7 @@ mod tests {
 
     #[test]
     fn a_context_runs_when_it_changes() {
-        let mut core = CoreState::new();
+        let mut core = CoreState::default();
         let any = |_| true;
         let mut run = |process, context| {
             let entry = submit(&mut core, (process, context, 0), &any, 0x1000);
@@ -488,7 +465,7 @@ mod tests {
 
     #[test]
     fn addresses_of_others_and_of_freed_memory_are_wiped() {
-        let mut core = CoreState::new();
+        let mut core = CoreState::default();
         let mine = |value| value == 0x1000 || value == SCRATCH;
         let wipes = |core: &mut CoreState, who, is_allowed: &dyn Fn(u32) -> bool, target| {
             let entry = submit(core, who, is_allowed, target);
@@ -510,7 +487,7 @@ mod tests {
     #[test]
     fn what_is_found_of_others_is_always_the_same() {
         let any = |_: u32| true;
-        let mut core = CoreState::new();
+        let mut core = CoreState::default();
         let author = Author {
             process: 1,
             context: 1,
