@@ -46,6 +46,7 @@ use crate::{
         Progress, //
     },
     sys::{
+        self,
         clock::Stamp,
         dma::DmaBuffer,
         prelude::*,
@@ -317,16 +318,28 @@ impl<F: FrontEnd> Engine<F> {
         let state = self.state.lock();
         let newest = state.jobs.newest();
         let written = newest - u64::from(state.is_filling && newest != 0);
-        let history = &state.history;
-        history.given(from, self.address, [newest, written, state.completed])
+        let noted = state.history.oldest(from, newest)?;
+        (noted.number <= written).then_some(Given {
+            noted,
+            address: self.address + noted.start,
+            is_under_way: noted.number > state.completed,
+        })
     }
 
     /// Copies words of a job, from its byte `offset` on; returns whether they are the job's: its
     /// place may have been reused.
     pub(crate) fn copy_given(&self, job: &Given, offset: u32, to: &mut [u32]) -> bool {
-        job.copy(&self.memory, offset, to, |number| {
-            self.state.lock().history.job(number)
-        })
+        // CAST: 32 bits into at least 32.
+        let first = (job.noted.start + offset) as usize;
+        for (index, word) in to.iter_mut().enumerate() {
+            match self.memory.read(first + 4 * index) {
+                Ok(read) => *word = read,
+                Err(_) => return false,
+            }
+        }
+        // The words are read before the place is looked up again.
+        sys::barrier::smp_read();
+        self.state.lock().history.job(job.noted.number) == Some(job.noted)
     }
 }
 

@@ -8,11 +8,7 @@
 //! a lock, then checks that they are still intact. So it stops neither the front end nor submitters.
 //! Positions wrap at 4 GiB, which is more than the bytes of all jobs whose numbers are known.
 
-use crate::sys::{
-    self,
-    dma::DmaBuffer,
-    prelude::*, //
-};
+use crate::sys::prelude::*;
 
 /// How many jobs, at most: a power of two.
 const JOBS: usize = 512;
@@ -145,49 +141,6 @@ pub(crate) struct Given {
     /// Their address for the front end.
     pub(crate) address: u32,
     pub(crate) is_under_way: bool,
-}
-
-impl Given {
-    /// Copies words of the job from `memory`, from its byte `offset` on; returns whether they are
-    /// the job's. `look` returns the job of a number that is still there.
-    pub(super) fn copy(
-        &self,
-        memory: &DmaBuffer,
-        offset: u32,
-        to: &mut [u32],
-        look: impl FnOnce(u64) -> Option<Noted>,
-    ) -> bool {
-        // CAST: 32 bits into at least 32.
-        let first = (self.noted.start + offset) as usize;
-        for (index, word) in to.iter_mut().enumerate() {
-            match memory.read(first + 4 * index) {
-                Ok(read) => *word = read,
-                Err(_) => return false,
-            }
-        }
-        // The words are read before the place is looked up again.
-        sys::barrier::smp_read();
-        look(self.noted.number) == Some(self.noted)
-    }
-}
-
-impl History {
-    /// The oldest job from number `from` on whose words are there, in memory at GPU address
-    /// `address`. The numbers are those of the newest job, the newest whose words are written, and
-    /// the newest that has ended.
-    pub(super) fn given(
-        &self,
-        from: u64,
-        address: u32,
-        [newest, written, ended]: [u64; 3],
-    ) -> Option<Given> {
-        let noted = self.oldest(from, newest)?;
-        (noted.number <= written).then_some(Given {
-            noted,
-            address: address + noted.start,
-            is_under_way: noted.number > ended,
-        })
-    }
 }
 
 #[kunit_tests(galcore_history)]
