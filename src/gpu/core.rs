@@ -49,7 +49,8 @@ use crate::{
     vector::{
         Queue,
         SingleEnd, //
-    }, //
+    },
+    wait, //
 };
 
 /// The most events that test the interrupt.
@@ -307,7 +308,8 @@ impl<P: Payload> Core<P> {
         let mut result = Ok(());
         // The hang check may end the job first, if a hypervisor runs another guest for a while.
         for _ in 0..INTERRUPT_TESTS {
-            let number = self.engine.submit(&mut P::default());
+            let submitted = wait::poll(TEST_EVENT_TIMEOUT, || self.engine.submit().transpose());
+            let number = submitted.unwrap_or(Err(error::Error::GpuNotResponding));
             result = number.and_then(|number| self.engine.wait_for(number, TEST_EVENT_TIMEOUT));
             if result.is_err() || self.hardware().line_works() {
                 break;

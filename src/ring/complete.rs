@@ -43,7 +43,7 @@ const FEW_ACTIONS: usize = 64;
 
 /// How long a submitter still waits for its place.
 #[derive(Default)]
-pub(super) struct PlaceTimeout {
+struct PlaceTimeout {
     /// [`State::moves`] at the last try. `None`: there was no try.
     moves: Option<u64>,
     /// [`State::progress`] when the timeout last began.
@@ -55,7 +55,7 @@ pub(super) struct PlaceTimeout {
 pub(crate) struct Turn<'e, F: FrontEnd> {
     engine: &'e Engine<F>,
     pub(crate) wish: Wish<'e>,
-    pub(super) timeout: PlaceTimeout,
+    timeout: PlaceTimeout,
 }
 
 impl<F: FrontEnd> Turn<'_, F> {
@@ -331,22 +331,6 @@ impl<F: FrontEnd> Engine<F> {
                 &self.turned
             };
             timeout.left = self.wait(state, progress, timeout.left)?;
-        }
-    }
-
-    /// Waits until something has changed since the last try. Only the driver waits like this,
-    /// because it does not join the line.
-    pub(super) fn wait_until_moved(
-        &self,
-        state: &mut Guard<'_, State<F>, SpinLockBackend>,
-        timeout: &mut PlaceTimeout,
-    ) -> Result {
-        loop {
-            if timeout.has_moved(state) {
-                timeout.moves = Some(state.moves);
-                return Ok(());
-            }
-            timeout.left = self.wait(state, &self.progress, timeout.left)?;
         }
     }
 

@@ -442,10 +442,7 @@ impl<P: Payload> Tlb for Ring<P> {
                 return;
             }
         }
-        let mut attempt = self.reserve(None, &mut P::default(), &mut self.turn(None));
         // If the ring is full, its next job flushes the TLB. If it is closed, the core is stopped.
-        if let Ok(Attempt::Reserved(place)) = &mut attempt {
-            let _ = self.fill(place, None);
-        }
+        let _ = self.submit();
     }
 }

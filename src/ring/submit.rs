@@ -93,17 +93,12 @@ pub(crate) enum Attempt<'r, P: Payload> {
 }
 
 impl<P: Payload> Ring<P> {
-    /// Submits a job with an event, but without commands, for `payload`. Returns the job's number.
-    ///
-    /// On error nothing has changed. `Interrupted`: a Unix signal came. `GpuNotResponding`: the
-    /// ring is closed, or no progress for [`GPU_TIMEOUT`](super::GPU_TIMEOUT).
-    pub(crate) fn submit(self: &Arc<Self>, payload: &mut P) -> Result<u64> {
-        let mut turn = self.turn(None);
-        loop {
-            if let Attempt::Reserved(place) = &mut self.reserve(None, payload, &mut turn)? {
-                return self.fill(place, None);
-            }
-            self.wait_until_moved(&mut self.state.lock(), &mut turn.timeout)?;
+    /// Submits a job of the driver, which only flushes the TLB, if needed, and has an event. Returns
+    /// its number. `None`: no place is free now. `GpuNotResponding`: the ring is closed.
+    pub(crate) fn submit(self: &Arc<Self>) -> Result<Option<u64>> {
+        match &mut self.reserve(None, &mut P::default(), &mut self.turn(None))? {
+            Attempt::Reserved(place) => self.fill(place, None).map(Some),
+            Attempt::Full | Attempt::NotLoaded => Ok(None),
         }
     }
 
