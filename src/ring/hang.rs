@@ -102,7 +102,7 @@ impl<F: FrontEnd> Engine<F> {
     /// Otherwise the core's next binding could not claim the registers. The ring must be closed.
     pub(crate) fn dismiss_hang_check(&self) {
         self.flush_hang_check();
-        self.dismiss_dump();
+        self.dumps.dismiss(&self.dump_work);
     }
 
     /// Flushes the hang check until it is no longer queued. A running one may queue itself again.

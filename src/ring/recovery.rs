@@ -56,7 +56,10 @@ use super::{
         AfterReset,
         Cause, //
     },
-    dump::Snapshot,
+    dump::{
+        Snapshot,
+        WORK, //
+    },
     engine::{
         Engine,
         FrontEnd, //
@@ -154,7 +157,8 @@ impl<F: FrontEnd> Engine<F> {
         // The reset has flushed the TLB.
         F::flushed(self);
         if let Some(snapshot) = snapshot {
-            self.write_dump_later(snapshot);
+            // Not written here, because this takes a time that depends on the guilty process.
+            self.dumps.write_later::<_, WORK>(snapshot, self.clone());
         }
     }
 
@@ -214,8 +218,10 @@ impl<F: FrontEnd> Engine<F> {
         let may_tell = || self.hardware.may_tell(self.oldest_process());
         let tells = modes::is_on(Mode::Errors) && (cause == Cause::Asked || may_tell());
         if cause != Cause::Asked {
-            self.trace_hang(decisions[0] == AfterReset::Guilty);
-            *snapshot = self.take_snapshot(decisions[0] == AfterReset::Guilty);
+            let has_culprit = decisions[0] == AfterReset::Guilty;
+            self.trace_hang(has_culprit);
+            let take = || F::snapshot(self, has_culprit);
+            *snapshot = self.dumps.snapshot_of::<F::Payload>(&self.hardware, take);
             if tells {
                 match cause {
                     Cause::TooLong => dev_err!(

@@ -36,25 +36,6 @@ use kernel::{
     workqueue::WorkItem, //
 };
 
-/// The parts of the ring to copy: the offset of each, and its size in bytes.
-struct Parts {
-    list: [(usize, usize); IDS + 2],
-    count: usize,
-}
-
-impl Parts {
-    fn put(&mut self, offset: usize, bytes: usize) {
-        if let Some(slot) = self.list.get_mut(self.count) {
-            *slot = (offset, bytes);
-            self.count += 1;
-        }
-    }
-
-    fn all(&self) -> &[(usize, usize)] {
-        &self.list[..self.count]
-    }
-}
-
 /// What the state of the ring has about the guilty job.
 struct Guilty {
     process: u64,
@@ -72,55 +53,33 @@ impl<F: FrontEnd> WorkItem<{ WORK }> for Engine<F> {
     type Pointer = Arc<Engine<F>>;
 
     fn run(this: Arc<Engine<F>>) {
-        this.write_dumps();
-    }
-}
-
-impl<F: FrontEnd> Engine<F> {
-    /// Takes the snapshot if a dump is due. `has_culprit`: the oldest job is the guilty one. The
-    /// caller has paused the ring and stopped the front end. Does not wait.
-    pub(super) fn take_snapshot(&self, has_culprit: bool) -> Option<KBox<Snapshot>> {
-        let take = || F::snapshot(self, has_culprit);
-        self.dumps.snapshot_of::<F::Payload>(&self.hardware, take)
-    }
-
-    /// Queues the work item that writes the dump. The hang check does not write it, because this
-    /// takes a time that depends on the guilty process. One run writes all pending snapshots.
-    pub(super) fn write_dump_later(self: &Arc<Self>, snapshot: KBox<Snapshot>) {
-        self.dumps.write_later::<_, WORK>(snapshot, self.clone());
-    }
-
-    /// Drops the snapshots that are not being written yet, and waits for the end of the dump that
-    /// is being written.
-    pub(super) fn dismiss_dump(&self) {
-        self.dumps.dismiss(&self.dump_work);
-    }
-
-    fn write_dumps(&self) {
         let scene = Scene {
-            hardware: &self.hardware,
-            core: self.config.core,
-            resets: self.resets.load(Relaxed),
-            address: self.address,
-            bytes: self.memory.size(),
-            addressing: F::addressing(self),
+            hardware: &this.hardware,
+            core: this.config.core,
+            resets: this.resets.load(Relaxed),
+            address: this.address,
+            bytes: this.memory.size(),
+            addressing: F::addressing(&this),
         };
-        self.dumps.write_all::<F::Payload>(&scene);
+        this.dumps.write_all::<F::Payload>(&scene);
     }
 }
 
 impl<P: Payload> Ring<P> {
     pub(super) fn snapshot(&self, has_culprit: bool) -> Result<Snapshot> {
         let registers = self.hardware.dump_registers()?;
-        let mut parts = Parts {
-            list: [(0, 0); IDS + 2],
-            count: 0,
-        };
+        let flags = GFP_NOWAIT | __GFP_NOWARN;
+        // The parts of the ring to copy: the offset of each, and its size in bytes.
+        let mut parts = KVec::with_capacity(IDS + 2, flags)?;
         let (mut guilty, mut oldest) = (None, (0, 0));
         {
             let state = self.state.lock();
-            parts.put(USABLE_BYTES, START_BYTES);
-            parts.put(state.front.rest, WAIT_LINK_BYTES);
+            let mut put = |offset, bytes| {
+                // There is room for all jobs.
+                let _ = parts.push_within_capacity((offset, bytes));
+            };
+            put(USABLE_BYTES, START_BYTES);
+            put(state.front.rest, WAIT_LINK_BYTES);
             for age in 0..state.jobs.len() {
                 let Some((event, slot)) = state.jobs.get(age) else {
                     break;
@@ -129,9 +88,9 @@ impl<P: Payload> Ring<P> {
                 let is_guilty = has_culprit && age == 0;
                 // Other processes' commands are left out.
                 if is_guilty || !basis.has_commands {
-                    parts.put(slot.start, slot.mark + WAIT_LINK_BYTES - slot.start)
+                    put(slot.start, slot.mark + WAIT_LINK_BYTES - slot.start)
                 } else {
-                    parts.put(slot.mark, WAIT_LINK_BYTES)
+                    put(slot.mark, WAIT_LINK_BYTES)
                 }
                 if age == 0 {
                     oldest = (slot.number, event);
@@ -153,13 +112,12 @@ impl<P: Payload> Ring<P> {
             }
         }
         let load = guilty.as_ref().and_then(|guilty| guilty.context.as_ref());
-        let bytes: usize = parts.all().iter().map(|part| part.1).sum();
+        let bytes: usize = parts.iter().map(|part| part.1).sum();
         let count = bytes / 4 + load.map_or(0, |(_, load)| load.bytes() / 4);
-        let flags = GFP_NOWAIT | __GFP_NOWARN;
         let mut words = VVec::with_capacity(count, flags)?;
-        let mut ring = KVec::with_capacity(parts.count, flags)?;
+        let mut ring = KVec::with_capacity(parts.len(), flags)?;
         let mut commands = None;
-        for &(offset, bytes) in parts.all() {
+        for &(offset, bytes) in &parts {
             let span = Span {
                 address: self.gpu(offset),
                 first: words.len(),
