@@ -174,7 +174,7 @@ impl<T> ClientMemory<T> {
 impl<T> Drop for ClientMemory<T> {
     fn drop(&mut self) {
         if let Some(retired) = self.retired.take() {
-            self.reclaimer.retire(retired);
+            self.reclaimer.retire(None, retired);
         }
     }
 }

@@ -128,7 +128,7 @@ impl Process {
     fn wait_in_rings(self: &Arc<Self>, numbers: Numbers) {
         let reclaimer = self.device.reclaimer();
         match Retired::new(self.clone(), None, None) {
-            Ok(item) => reclaimer.retire_after(numbers, item),
+            Ok(item) => reclaimer.retire(Some(&numbers), item),
             // No memory for a wait in the rings: wait here, in the process's own work item.
             Err(_) => {
                 // Bounded: the hang check resets a core with a job that does not end.

@@ -165,15 +165,26 @@ struct State {
     items: List<Retired>,
     /// How many objects are tied to jobs.
     waiting: u64,
-    /// How many objects the work item was given, and how many it has handled.
+    /// Objects that the work item was given, and has handled.
+    drops: Count,
+    /// Objects that the processes' revokers were given, and have revoked.
+    revokes: Count,
+    /// Processes that end.
+    endings: Count,
+}
+
+/// How many have begun, and how many of these have ended.
+#[derive(Clone, Copy, Default)]
+struct Count {
     begun: u64,
     ended: u64,
-    /// How many objects the processes' revokers were given, and how many they have revoked.
-    revokes_begun: u64,
-    revokes_ended: u64,
-    /// How many processes have begun to end, and how many have ended.
-    endings_begun: u64,
-    endings_ended: u64,
+}
+
+impl Count {
+    /// How many have not ended.
+    fn left(self) -> u64 {
+        self.begun - self.ended
+    }
 }
 
 /// Reclaims the objects that clients release, for all cores of a device.
@@ -213,12 +224,9 @@ impl Reclaimer {
                     contexts,
                     items: List::new(),
                     waiting: 0,
-                    begun: 0,
-                    ended: 0,
-                    revokes_begun: 0,
-                    revokes_ended: 0,
-                    endings_begun: 0,
-                    endings_ended: 0,
+                    drops: Count::default(),
+                    revokes: Count::default(),
+                    endings: Count::default(),
                 }, "galcore reclaim"),
                 progress <- new_condvar!("galcore reclaim"),
                 work <- new_work!("galcore reclaim"),
@@ -251,18 +259,9 @@ impl Reclaimer {
             .all(|(ring, &number)| ring.as_ref().is_none_or(|ring| ring.is_over(number)))
     }
 
-    /// Releases `item`: it is dropped when no window shows it and all jobs that are in the rings
-    /// now have ended. Takes only spinlocks.
-    pub(crate) fn retire(self: &Arc<Self>, item: ListArc<Retired>) {
-        self.retire_as(None, item);
-    }
-
-    /// As [`Reclaimer::retire`], but waits for the jobs `numbers`.
-    pub(crate) fn retire_after(self: &Arc<Self>, numbers: Numbers, item: ListArc<Retired>) {
-        self.retire_as(Some(&numbers), item);
-    }
-
-    fn retire_as(self: &Arc<Self>, numbers: Option<&Numbers>, item: ListArc<Retired>) {
+    /// Releases `item`: it is dropped when no window shows it and the jobs `numbers` have ended.
+    /// `None`: all jobs that are in the rings now. Takes only spinlocks.
+    pub(crate) fn retire(self: &Arc<Self>, numbers: Option<&Numbers>, item: ListArc<Retired>) {
         match &item.in_pool {
             Some(PoolPart { revoker, .. }) if item.may_be_mapped() => {
                 revoker.clone().revoke_later(item)
@@ -281,7 +280,7 @@ impl Reclaimer {
     pub(crate) fn retire_here(self: &Arc<Self>, item: ListArc<Retired>) {
         item.revoke(sys::is_killed);
         if item.may_be_mapped() {
-            return self.retire(item);
+            return self.retire(None, item);
         }
         match self.tie(None, item) {
             Some(item) if item.object.bytes() <= SMALL => drop(item),
@@ -331,7 +330,7 @@ impl Reclaimer {
     pub(crate) fn take(self: &Arc<Self>, items: &mut List<Retired>, count: u64) {
         let mut state = self.state.lock();
         state.waiting -= count;
-        state.begun += count;
+        state.drops.begun += count;
         state.items.push_all_back(items);
         drop(state);
         self.queue();
@@ -344,7 +343,7 @@ impl Reclaimer {
         };
         let mut state = self.state.lock();
         let left = state.contexts.push_within_capacity(Arc::from(context));
-        state.begun += u64::from(left.is_ok());
+        state.drops.begun += u64::from(left.is_ok());
         drop(state);
         self.queue();
         drop(left);
@@ -353,7 +352,7 @@ impl Reclaimer {
     fn reclaim_later(self: &Arc<Self>, item: ListArc<Retired>) {
         let mut state = self.state.lock();
         state.items.push_back(item);
-        state.begun += 1;
+        state.drops.begun += 1;
         drop(state);
         self.queue();
     }
@@ -370,7 +369,7 @@ impl Reclaimer {
                 break;
             }
             drop(context);
-            self.note_end();
+            self.note(false, |state| &mut state.drops);
         }
         // Bounded: an item that comes back here has fewer cores to wait for.
         loop {
@@ -385,97 +384,80 @@ impl Reclaimer {
             if let Some(item) = item {
                 item.object.clone().passed();
             }
-            self.note_end();
+            self.note(false, |state| &mut state.drops);
             sys::yield_if_due();
         }
     }
 
-    fn note_end(&self) {
-        self.state.lock().ended += 1;
-        self.progress.notify_all();
-    }
-
-    /// Counts an object that a revoker was given (`begins`) or has revoked.
-    fn note_revoking(&self, begins: bool) {
+    /// Counts in `count` one that begins (`begins`) or has ended.
+    fn note(&self, begins: bool, count: impl FnOnce(&mut State) -> &mut Count) {
         let mut state = self.state.lock();
+        let count = count(&mut state);
         if begins {
-            state.revokes_begun += 1
-        } else {
-            state.revokes_ended += 1
+            count.begun += 1;
+            return;
         }
+        count.ended += 1;
         drop(state);
-        if !begins {
-            self.progress.notify_all();
-        }
+        self.progress.notify_all();
     }
 
     /// Counts a process that begins to end (`begins`) or has ended.
     pub(crate) fn note_ending(&self, begins: bool) {
-        let mut state = self.state.lock();
-        if begins {
-            state.endings_begun += 1
-        } else {
-            state.endings_ended += 1
-        }
-        drop(state);
-        if !begins {
-            self.progress.notify_all();
-        }
+        self.note(begins, |state| &mut state.endings);
     }
 
     /// The number of released objects that are not dropped yet, and of processes that are ending.
     pub(crate) fn pending(&self) -> (usize, usize) {
         let state = self.state.lock();
-        let revokes = state.revokes_begun - state.revokes_ended;
         // CAST: each of the counted objects takes memory.
         (
-            (state.waiting + revokes + state.begun - state.ended) as usize,
-            (state.endings_begun - state.endings_ended) as usize,
+            (state.waiting + state.revokes.left() + state.drops.left()) as usize,
+            state.endings.left() as usize,
         )
     }
 
     /// Whether a process is ending, or a work item has objects left. Tied objects do not count.
     pub(crate) fn is_busy(&self) -> bool {
         let state = self.state.lock();
-        state.endings_ended != state.endings_begun
-            || state.ended != state.begun
-            || state.revokes_ended != state.revokes_begun
+        let counts = [state.endings, state.drops, state.revokes];
+        counts.into_iter().any(|count| count.left() != 0)
     }
 
     /// Waits until the work item has handled all objects that it has now. A work item must not call
     /// this. `Interrupted`: a Unix signal came. `GpuNotResponding`: there is no progress.
     pub(crate) fn wait(&self) -> Result {
-        self.wait_to_end(true, |state| (state.begun, state.ended))
+        self.wait_to_end(true, |state| state.drops)
     }
 
     /// Waits until no window shows what the process of `revoker` has released by now. Errors as
     /// [`Reclaimer::wait`].
     pub(crate) fn wait_for_own(&self, revoker: &Revoker) -> Result {
         // Called under the state's lock: `galcore revoking` is a leaf.
-        self.wait_to_end(true, |_| revoker.counts())
+        self.wait_to_end(true, |_| revoker.count())
     }
 
     /// Waits until no window shows what any process has released by now, then for the ending
     /// processes. Each wait takes [`wait::TIMEOUT`] at most: others may release more meanwhile.
     pub(crate) fn wait_for_others(&self) -> Result {
-        self.wait_to_end(false, |state| (state.revokes_begun, state.revokes_ended))?;
-        self.wait_to_end(false, |state| (state.endings_begun, state.endings_ended))
+        self.wait_to_end(false, |state| state.revokes)?;
+        self.wait_to_end(false, |state| state.endings)
     }
 
     /// Counts the steps of release that have ended. After a change more memory may be free.
     pub(crate) fn freed(&self) -> u64 {
         let state = self.state.lock();
-        state.ended + state.revokes_ended + state.endings_ended
+        state.drops.ended + state.revokes.ended + state.endings.ended
     }
 
-    /// Waits until as many have ended as have begun by now, by `counts` (begun, ended).
+    /// Waits until as many have ended as have begun by now, by `count`.
     /// `starts_over`: as in [`wait::while_progressing`].
-    fn wait_to_end(&self, starts_over: bool, counts: impl Fn(&State) -> (u64, u64)) -> Result {
+    fn wait_to_end(&self, starts_over: bool, count: impl Fn(&State) -> Count) -> Result {
         let mut state = self.state.lock();
-        let (wanted, _) = counts(&state);
+        let wanted = count(&state).begun;
         let limit = (wait::TIMEOUT, starts_over);
         wait::while_progressing(&self.progress, &mut state, limit, |state| {
-            let (_, ended) = counts(state);
+            let ended = count(state).ended;
             Ok(if ended < wanted {
                 Left::Something(ended)
             } else {

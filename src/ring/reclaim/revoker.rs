@@ -10,6 +10,7 @@
 //! The list's lock is `galcore revoking`, a leaf.
 
 use super::{
+    Count,
     Reclaimer,
     Retired, //
 };
@@ -36,9 +37,8 @@ const GAPS: u32 = 40;
 
 struct Queue {
     items: List<Retired>,
-    /// How many items have come, and how many are revoked.
-    begun: u64,
-    ended: u64,
+    /// The items that have come, and are revoked.
+    count: Count,
 }
 
 /// Unmaps memory of one process from its windows.
@@ -83,8 +83,7 @@ impl Revoker {
                 queue <- new_spinlock!(
                     Queue {
                         items: List::new(),
-                        begun: 0,
-                        ended: 0,
+                        count: Count::default(),
                     },
                     "galcore revoking"
                 ),
@@ -98,18 +97,17 @@ impl Revoker {
         &self.views
     }
 
-    /// How many items have come, and how many are revoked.
-    pub(super) fn counts(&self) -> (u64, u64) {
-        let queue = self.queue.lock();
-        (queue.begun, queue.ended)
+    /// The items that have come, and are revoked.
+    pub(super) fn count(&self) -> Count {
+        self.queue.lock().count
     }
 
     /// Revokes `item` later, and releases it then.
     pub(super) fn revoke_later(self: &Arc<Self>, item: ListArc<Retired>) {
-        self.reclaimer.note_revoking(true);
+        self.reclaimer.note(true, |state| &mut state.revokes);
         let mut queue = self.queue.lock();
         queue.items.push_back(item);
-        queue.begun += 1;
+        queue.count.begun += 1;
         drop(queue);
         sys::work::enqueue(self.clone());
     }
@@ -125,9 +123,9 @@ impl Revoker {
                 self.give_way();
                 false
             });
-            self.reclaimer.retire(item);
-            self.queue.lock().ended += 1;
-            self.reclaimer.note_revoking(false);
+            self.reclaimer.retire(None, item);
+            self.queue.lock().count.ended += 1;
+            self.reclaimer.note(false, |state| &mut state.revokes);
             sys::yield_if_due();
         }
     }
