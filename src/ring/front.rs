@@ -185,11 +185,9 @@ impl<P: Payload> FrontEnd for RingEnd<P> {
         {
             let state = ring.state.lock();
             let mut wait = state.front.rest;
-            for age in 0..state.jobs.len() {
+            for (_, slot) in state.jobs.iter() {
                 ring.memory.write(wait, words::WAIT)?;
-                if let Some((_, slot)) = state.jobs.get(age) {
-                    wait = slot.mark;
-                }
+                wait = slot.mark;
             }
         }
         sys::barrier::write();
@@ -404,10 +402,7 @@ impl<P: Payload> Ring<P> {
     /// Replaces the WAIT before each job by a LINK to the job. The ring is paused.
     pub(super) fn link_up(&self, state: &State<RingEnd<P>>) -> Result {
         let mut wait = state.front.rest;
-        for age in 0..state.jobs.len() {
-            let Some((_, slot)) = state.jobs.get(age) else {
-                break;
-            };
+        for (_, slot) in state.jobs.iter() {
             let target = self.gpu(slot.start);
             let bytes = slot.mark + WAIT_LINK_BYTES - slot.start;
             self.memory.write(wait + 4, target)?;
@@ -423,16 +418,15 @@ impl<P: Payload> Ring<P> {
     /// Rewrites all idle loops: with MMU version 1 an engine may have overwritten them. The ring is
     /// paused, and the front end is stopped.
     fn rest_again(&self, state: &State<RingEnd<P>>) -> Result {
-        let mut wait = state.front.rest;
-        for age in 0.. {
-            self.memory
-                .write_words(wait, &words::wait_link(self.gpu(wait)))?;
-            match state.jobs.get(age) {
-                Some((_, slot)) => wait = slot.mark,
-                None => break,
-            }
-        }
-        Ok(())
+        let rewrite = |wait| {
+            let idle_loop = words::wait_link(self.gpu(wait));
+            self.memory.write_words(wait, &idle_loop)
+        };
+        rewrite(state.front.rest)?;
+        state
+            .jobs
+            .iter()
+            .try_for_each(|(_, slot)| rewrite(slot.mark))
     }
 
     /// Drops the job of this age. It keeps only the load of the tables that later jobs of its
@@ -440,16 +434,10 @@ impl<P: Payload> Ring<P> {
     fn drop_job(&self, state: &mut State<RingEnd<P>>, age: usize) -> Result {
         let next = state.jobs.get(age + 1);
         let pipe = next.and_then(|(_, slot)| slot.load.own.basis.pipe);
-        let Some((number, start, mark)) = state
-            .jobs
-            .get(age)
-            .map(|(_, slot)| (slot.number, slot.start, slot.mark))
-        else {
+        let Some(slot) = state.jobs.get_mut(age) else {
             return Ok(());
         };
-        let Some(job) = state.jobs.load_at(number) else {
-            return Ok(());
-        };
+        let (start, mark, job) = (slot.start, slot.mark, &mut slot.load);
         job.outcome = Outcome::Dropped;
         if !job.own.basis.has_commands {
             // It only consists of a flush and its event.
@@ -548,10 +536,7 @@ impl<P: Payload> Ring<P> {
     /// context. No place is being filled.
     pub(super) fn cut_links(&self, state: &State<RingEnd<P>>) -> Result {
         let mut wait = state.front.rest;
-        for age in 0..state.jobs.len() {
-            let Some((_, slot)) = state.jobs.get(age) else {
-                break;
-            };
+        for (_, slot) in state.jobs.iter() {
             if !slot.load.own.basis.continues {
                 self.memory.write(wait, words::WAIT)?;
             }

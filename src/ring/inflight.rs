@@ -113,6 +113,20 @@ impl<T> InFlight<T> {
         self.slots[id].as_ref().map(|slot| (id as u32, slot))
     }
 
+    /// As [`InFlight::get`], to change the job.
+    pub(crate) fn get_mut(&mut self, age: usize) -> Option<&mut Slot<T>> {
+        if age >= self.count {
+            return None;
+        }
+        let id = self.wrap(self.first + age);
+        self.slots[id].as_mut()
+    }
+
+    /// The event ids and the jobs, oldest first.
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (u32, &Slot<T>)> {
+        (0..self.count).filter_map(|age| self.get(age))
+    }
+
     /// Takes the oldest job out.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<Slot<T>> {
@@ -127,8 +141,7 @@ impl<T> InFlight<T> {
         let newer = self.numbers.saturating_sub(number);
         let newer = usize::try_from(newer).ok()?;
         let age = self.count.checked_sub(1)?.checked_sub(newer)?;
-        let id = self.wrap(self.first + age);
-        self.slots[id].as_mut().map(|slot| &mut slot.load)
+        self.get_mut(age).map(|slot| &mut slot.load)
     }
 }
 

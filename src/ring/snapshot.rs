@@ -80,10 +80,7 @@ impl<P: Payload> Ring<P> {
             };
             put(USABLE_BYTES, START_BYTES);
             put(state.front.rest, WAIT_LINK_BYTES);
-            for age in 0..state.jobs.len() {
-                let Some((event, slot)) = state.jobs.get(age) else {
-                    break;
-                };
+            for (age, (event, slot)) in state.jobs.iter().enumerate() {
                 let basis = &slot.load.own.basis;
                 let is_guilty = has_culprit && age == 0;
                 // Other processes' commands are left out.

@@ -393,12 +393,10 @@ impl<F: JobKind> State<F> {
 
     /// The number of the newest job of a process other than `own`.
     fn newest_of_others(&self, own: u64) -> Option<u64> {
-        let others = |age| {
-            let (_, slot) = self.jobs.get(age)?;
+        self.jobs.iter().rev().find_map(|(_, slot)| {
             let is_others = ![0, own].contains(&slot.load.payload.process());
             is_others.then_some(slot.number)
-        };
-        (0..self.jobs.len()).rev().find_map(others)
+        })
     }
 
     /// As [`Self::newest_of_others`], but if there is no such job, the next job's number.
@@ -410,19 +408,17 @@ impl<F: JobKind> State<F> {
     /// The input of [`decide`](super::after_reset::decide) for each job, oldest first, and the
     /// number of jobs.
     pub(super) fn job_facts(&self) -> ([JobFacts; IDS], usize) {
-        let job = |age| match self.jobs.get(age) {
-            Some((_, slot)) => {
-                let (has_commands, continues) = F::depends_on(&slot.load.own);
-                JobFacts {
-                    process: slot.load.payload.process(),
-                    // The commands of a dropped job are gone.
-                    has_commands: has_commands && slot.load.outcome == Outcome::Done,
-                    continues,
-                }
-            }
-            None => JobFacts::default(),
-        };
-        (core::array::from_fn(job), self.jobs.len())
+        let mut all = [JobFacts::default(); IDS];
+        for (facts, (_, slot)) in all.iter_mut().zip(self.jobs.iter()) {
+            let (has_commands, continues) = F::depends_on(&slot.load.own);
+            *facts = JobFacts {
+                process: slot.load.payload.process(),
+                // The commands of a dropped job are gone.
+                has_commands: has_commands && slot.load.outcome == Outcome::Done,
+                continues,
+            };
+        }
+        (all, self.jobs.len())
     }
 }
 
@@ -450,10 +446,7 @@ impl<P: Payload> State<RingEnd<P>> {
 
     /// Where the front end is. Its position is byte `place` of the ring, at GPU address `address`.
     pub(super) fn whereabouts(&self, place: usize, address: u32) -> Whereabouts {
-        for age in 0..self.jobs.len() {
-            let Some((_, slot)) = self.jobs.get(age) else {
-                break;
-            };
+        for (age, (_, slot)) in self.jobs.iter().enumerate() {
             let load = slot.load.own.basis.load;
             let into_load = load.and_then(|load| load.offset_of(address));
             let into_job = (slot.start..slot.mark)
@@ -480,8 +473,7 @@ impl<P: Payload> State<RingEnd<P>> {
     /// The tables that the job of this age or a later one needs, and an earlier job has loaded.
     /// Their process has not ended. `None`: no job needs any until a job loads its own.
     pub(super) fn tables_before(&self, age: usize) -> Option<PageTables> {
-        for age in age..self.jobs.len() {
-            let (_, slot) = self.jobs.get(age)?;
+        for (_, slot) in self.jobs.iter().skip(age) {
             match slot.load.own.basis.tables {
                 Tables::Any => {}
                 Tables::Loaded(tables) => return Some(tables),

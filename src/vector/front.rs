@@ -193,11 +193,8 @@ impl<P: Payload> FrontEnd for SingleEnd<P> {
         state.front.core.forget();
         state.front.start(false);
         for (age, decision) in decisions.iter().enumerate() {
-            let number = state.jobs.get(age).map(|(_, slot)| slot.number);
-            if let (Some(number), true) = (number, decision.is_dropped()) {
-                if let Some(job) = state.jobs.load_at(number) {
-                    job.outcome = Outcome::Dropped;
-                }
+            if let (Some(slot), true) = (state.jobs.get_mut(age), decision.is_dropped()) {
+                slot.load.outcome = Outcome::Dropped;
             }
         }
         // There is no position, because each job is started at its own address.
@@ -260,14 +257,13 @@ impl<P: Payload> Queue<P> {
                 Event::None
             };
         }
-        let number = slot.number;
         for (which, (_, interrupt)) in EARLY.into_iter().enumerate() {
             if raised & 1 << interrupt != 0 {
                 state.front.raised &= !(1 << interrupt);
-                let Some(job) = state.jobs.load_at(number) else {
+                let Some(oldest) = state.jobs.get_mut(0) else {
                     return Event::None;
                 };
-                return Event::Early(core::mem::take(&mut job.own.early[which]));
+                return Event::Early(core::mem::take(&mut oldest.load.own.early[which]));
             }
         }
         let wanted = 1 << END_INTERRUPT | 1 << (FIRST_PIXEL + id);
