@@ -36,8 +36,8 @@ use crate::{
         kept::Kept,
         scrub::{
             Author,
+            Lists,
             OwnData,
-            Scrub,
             PIPES, //
         },
         Context as AttachedContext,
@@ -366,8 +366,10 @@ impl Submission<'_> {
         kept.note(self.words, self.core.state_map(false), sets);
     }
 
-    /// The author of the commands and the core's scrub lists. `None`: addresses are not checked.
-    fn author(&self) -> Option<(Author, &Scrub)> {
+    /// The author of the commands, and the lists of words that make the GPU forget addresses. `None`:
+    /// addresses are not checked.
+    #[inline(always)]
+    fn author(&self) -> Option<(Author, Lists<'_>)> {
         if !self.process.device.parameters().check_addresses {
             return None;
         }
@@ -375,7 +377,15 @@ impl Submission<'_> {
             process: self.process.number,
             epoch: self.epoch,
         };
-        Some((author, self.core.scrub()))
+        let lists = Lists {
+            scrub: self.core.scrub(),
+            stale: match self.stale.as_deref() {
+                Some([first, second]) => [&first.words, &second.words],
+                None => [&[]; PIPES],
+            },
+            data: self.data.as_deref(),
+        };
+        Some((author, lists))
     }
 
     /// Checks again what may have changed since the last check. Called under the tables' lock,
@@ -496,11 +506,6 @@ impl Submission<'_> {
                 uses: self.exit.uses,
             },
             author: self.author(),
-            stale: match self.stale.as_deref() {
-                Some([first, second]) => [&first.words, &second.words],
-                None => [&[]; PIPES],
-            },
-            data: self.data.as_deref(),
             context: self
                 .own
                 .as_deref()

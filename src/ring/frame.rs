@@ -15,8 +15,6 @@ use crate::{
         scrub::{
             Author,
             Lists,
-            OwnData,
-            Scrub,
             Wipe,
             PIPES, //
         },
@@ -59,13 +57,10 @@ pub(crate) struct Stream<'a> {
     pub(crate) commands: Checked<'a>,
     /// The context that they need. `None`: they run in whichever is loaded.
     pub(crate) context: Option<InContext<'a>>,
-    /// Their author, and the words that make the GPU forget another author's addresses. `None`:
-    /// addresses are not checked, so forgetting them would not help.
-    pub(crate) author: Option<(Author, &'a Scrub)>,
-    /// For each pipe, words that make the GPU forget the author's addresses of freed memory.
-    pub(crate) stale: [&'a [u32]; PIPES],
-    /// The author's data in states that no context keeps.
-    pub(crate) data: Option<&'a OwnData>,
+    /// Their author, and the words that make the GPU forget addresses: another author's, and the
+    /// author's own of freed memory. `None`: addresses are not checked, so forgetting them would not
+    /// help.
+    pub(crate) author: Option<(Author, Lists<'a>)>,
 }
 
 impl<'a> Stream<'a> {
@@ -175,15 +170,8 @@ impl Frame {
         let commands = stream.map(|stream| &stream.commands);
         let (mut load, mut states, mut pipe) = (None, None, gpu.pipe);
         let wipes = match stream.and_then(|stream| Some((stream, stream.author?))) {
-            Some((stream, (author, scrub)))
-                if gpu.authors.may_wipe(&stream.stale, author, uses) =>
-            {
+            Some((stream, (author, lists))) if gpu.authors.may_wipe(&lists.stale, author, uses) => {
                 let next = source.entry().unwrap_or(stream.commands.entry);
-                let lists = Lists {
-                    scrub,
-                    stale: stream.stale,
-                    data: stream.data,
-                };
                 // The driver's copy holds only addresses of the process.
                 let has_copy = matches!(source, Source::Copy(..));
                 let wipes = gpu.authors.wipes(lists, author, uses, next, has_copy);
@@ -222,13 +210,7 @@ impl Frame {
         if let Some(tables) = self.flush {
             emit(&words::flush_mmu(caches, tables))?;
         }
-        if let Some((stream, (_, scrub))) = stream.and_then(|stream| Some((stream, stream.author?)))
-        {
-            let lists = Lists {
-                scrub,
-                stale: stream.stale,
-                data: stream.data,
-            };
+        if let Some((_, lists)) = stream.and_then(|stream| stream.author) {
             for wipe in self.wipes.iter().flatten() {
                 if wipe.switch {
                     emit(&words::select_pipe(caches, wipe.part.pipe()))?;
