@@ -74,25 +74,8 @@ pub(crate) struct Object {
     pub(crate) bytes: usize,
 }
 
-/// Kinds of objects to list.
-#[derive(Clone, Copy)]
-enum Table {
-    Nodes,
-    Locks,
-    Buffers,
-    Signals,
-    Contexts,
-    UserMemory,
-}
-
-const TABLES: [Table; 6] = [
-    Table::Nodes,
-    Table::Locks,
-    Table::Buffers,
-    Table::Signals,
-    Table::Contexts,
-    Table::UserMemory,
-];
+/// Number of lists of objects: see [`Process::objects`].
+const LISTS: u32 = 6;
 
 /// The most objects that are copied in one hold of the tables' lock.
 const CHUNK: usize = 64;
@@ -119,12 +102,12 @@ impl Process {
     /// `ENOMEM`.
     pub(crate) fn for_each_object(&self, mut look: impl FnMut(&Object)) -> Result {
         let mut chunk = KVec::with_capacity(CHUNK, GFP_KERNEL)?;
-        for table in TABLES {
+        for list in 0..LISTS {
             let mut done = 0;
             // Bounded by the limits of the tables.
             loop {
                 chunk.clear();
-                let count = self.objects(table, done, &mut chunk);
+                let count = self.objects(list, done, &mut chunk);
                 chunk.iter().for_each(&mut look);
                 if count < CHUNK {
                     break;
@@ -139,19 +122,19 @@ impl Process {
         Ok(())
     }
 
-    /// Copies up to [`CHUNK`] objects of a table, after the first `skip` entries. Returns the
+    /// Copies up to [`CHUNK`] objects of this list, after the first `skip` entries. Returns the
     /// number of entries visited.
-    fn objects(&self, table: Table, skip: usize, chunk: &mut KVec<Object>) -> usize {
+    fn objects(&self, list: u32, skip: usize, chunk: &mut KVec<Object>) -> usize {
         let tables = self.tables();
-        match table {
-            Table::Nodes => fill(chunk, tables.nodes.numbered().skip(skip), |entry| {
+        match list {
+            0 => fill(chunk, tables.nodes.numbered().skip(skip), |entry| {
                 Some(("VideoMemory", entry.node.address(), entry.node.bytes()))
             }),
-            Table::Locks => fill(chunk, tables.nodes.numbered().skip(skip), |entry| {
+            1 => fill(chunk, tables.nodes.numbered().skip(skip), |entry| {
                 let what = ("VidMemLock", entry.node.address(), entry.node.bytes());
                 (entry.locks > 0).then_some(what)
             }),
-            Table::Buffers => fill(chunk, tables.buffers.numbered().skip(skip), |entry| {
+            2 => fill(chunk, tables.buffers.numbered().skip(skip), |entry| {
                 let kind = if entry.non_paged {
                     "NonPaged"
                 } else {
@@ -159,13 +142,13 @@ impl Process {
                 };
                 Some((kind, entry.buffer.address(), entry.buffer.bytes()))
             }),
-            Table::Signals => fill(chunk, tables.signals.numbered().skip(skip), |_| {
+            3 => fill(chunk, tables.signals.numbered().skip(skip), |_| {
                 Some(("Signal", 0, 0))
             }),
-            Table::Contexts => fill(chunk, tables.contexts.numbered().skip(skip), |_| {
+            4 => fill(chunk, tables.contexts.numbered().skip(skip), |_| {
                 Some(("Context", 0, 0))
             }),
-            Table::UserMemory => {
+            _ => {
                 let mapped = tables.user_memory.numbered().skip(skip);
                 fill(chunk, mapped, |mapped| {
                     let memory = mapped.memory();
