@@ -12,7 +12,7 @@ use crate::{
         Parts,
         Request,
         Surface,
-        UserSignal, //
+        UserSignal as Signal, //
     },
     limits::CACHE_LINE,
     prelude::*, //
@@ -47,6 +47,16 @@ impl fmt::Display for Refused<'_> {
         f.write_fmt(fmt!(" refused with {}: ", self.status))?;
         self.reason(f)
     }
+}
+
+/// Writes the text of the first row that has the request and the error.
+macro_rules! reasons {
+    ($self:ident, $f:ident; $($request:pat, $error:pat $(, if $guard:expr)?
+        => $text:literal $(, $value:expr)*;)*) => {
+        match ($self.request, $self.error) {
+            $(($request, $error) $(if $guard)? => write!($f, $text $(, $value)*),)*
+        }
+    };
 }
 
 /// `gcvPOOL_UNKNOWN`: the pool of a client that does not set the field.
@@ -92,207 +102,79 @@ impl Refused<'_> {
 
     /// Writes the cause, or all possible causes of the status.
     fn reason(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.request, self.error) {
-            (Request::Refused(_), Error::InvalidArgument) => f.write_str(
-                "this generation has no such command, or only in queues, or one of its fields \
-                 (a sub-command, flags) has a value that there is not",
-            ),
-            (_, Error::GpuNotResponding) => match self.core {
-                Ok(core) => write!(
-                    f,
-                    "core {core} hangs, is given up or being removed, or the process has hung cores too often"
-                ),
-                Err(_) => f.write_str("there is no such core now"),
-            },
-            (
-                Request::Wrap {
-                    what: Foreign::User { user, bytes },
-                    in_lines: true,
-                },
-                Error::NotSupported,
-            ) if (user | bytes) & (CACHE_LINE - 1) != 0 => write!(
-                f,
-                "{bytes:#x} bytes at {user:#x}: both must be multiples of {CACHE_LINE}, a line of \
-                 the cache, and not 0"
-            ),
-            (Request::Refused(_), Error::NotSupported | Error::OutOfMemory)
-                if self.name == "ALLOCATE_LINEAR_VIDEO_MEMORY" =>
-            {
-                f.write_str("no memory has what the flags ask for, or as much")
-            }
-            (_, Error::NotSupported) => {
-                f.write_str(
-                    "it is not built, not for this core or its reach, or for CAP_SYS_ADMIN only",
-                )
-            }
-            (
-                Request::AllocateLinear { pool: NO_POOL, .. }
-                | Request::AllocateSurface(Surface { pool: NO_POOL, .. }),
-                _,
-            ) => f.write_str("pool is 0 (gcvPOOL_UNKNOWN) or unknown: gcvPOOL_DEFAULT is 1"),
-            _ if self.cannot_map() && !self.is_read_write => {
-                f.write_str("the device is open without O_RDWR: nothing can be mapped")
-            }
-            (Request::AllocateContiguous { bytes, .. }, _) => {
-                write!(f, "{bytes:#x} bytes, or no room to map them: RLIMIT_AS")
-            }
-            _ if self.cannot_map() => {
-                f.write_str("no room to map it: RLIMIT_AS, mlockall, or too little memory")
-            }
-            (Request::FreeContiguous(named), Error::InvalidArgument) => write!(
-                f,
-                "physical {:#x}, logical {:#x}, bytes {:#x}: none may be 0",
-                named.handle, named.user, named.bytes
-            ),
-            (Request::FreeContiguous(named), _) => {
-                write!(f, "physical {:#x} is no buffer of the process's", named.handle)
-            }
-            (
-                Request::AllocateLinear {
-                    bytes,
-                    alignment,
-                    kind,
-                    pool,
-                },
-                _,
-            ) => write!(
-                f,
-                "{bytes:#x} bytes, alignment {alignment:#x}, type {kind:#x}, pool {pool:#x}"
-            ),
-            (Request::AllocateSurface(surface), _) => write!(f, "{surface:x?}"),
-            (
-                Request::Lock { node, .. }
-                | Request::Unlock { node, .. }
-                | Request::NameNode { node }
-                | Request::ExportNode { node, .. }
-                | Request::WaitNode { node }
-                | Request::SetMetadata { node, .. }
-                | Request::ReadMetadata { node }
-                | Request::FinishUnlock { node, .. }
-                | Request::FreeNode { node, .. },
-                Error::InvalidObject | Error::InvalidData,
-            ) => write!(f, "{node:#x} {NOT_A_NODE}"),
-            (Request::Lock { node, .. }, Error::MemoryLocked) => {
-                write!(f, "node {node:#x} is mapped already: UNLOCK comes first")
-            }
-            (Request::Lock { node, .. }, Error::InvalidRequest) => {
-                write!(f, "node {node:#x} is in the pool, which is not mapped cacheable")
-            }
-            (Request::Unlock { node, .. }, Error::MemoryUnlocked) => {
-                write!(f, "node {node:#x} is not locked")
-            }
-            (Request::FreeNode { node, .. }, Error::MemoryLocked) => {
-                write!(f, "node {node:#x} is locked")
-            }
-            (
-                Request::UserSignal(
-                    UserSignal::Destroy { id }
-                    | UserSignal::Signal { id, .. }
-                    | UserSignal::Wait { id, .. }
-                    | UserSignal::Map { id },
-                ),
-                Error::NotFound,
-            ) => write!(f, "{id:#x} is no signal of the process's"),
-            (Request::Detach { context, .. }, _) => {
-                write!(f, "{context:#x} is no context of the process's")
-            }
-            (Request::UserSignal(_), Error::InvalidArgument) => {
-                f.write_str("no such sub-command, or useLinuxSignal=1: there are no user signals")
-            }
-            (Request::Cache(range), Error::InvalidObject) => {
-                write!(f, "{:#x} {NOT_A_NODE}", range.node.unwrap_or(0))
-            }
-            (Request::Cache(range), Error::InvalidAddress) => write!(
-                f,
-                "{:#x} bytes at {:#x} are not inside of node {:#x}",
-                range.bytes,
-                range.user,
-                range.node.unwrap_or(0)
-            ),
-            (Request::Cache(range), Error::InvalidArgument) => write!(
-                f,
-                "operation {:#x} of {:#x} bytes at {:#x}: no such operation, or nothing to do it to",
-                range.operation, range.bytes, range.user
-            ),
-            (Request::MapMemory { handle } | Request::UnmapMemory { handle }, Error::NotFound) => {
-                write!(f, "{handle:#x} is no buffer of the process's")
-            }
-            (Request::MapMemory { handle } | Request::UnmapMemory { handle }, _) => {
-                write!(f, "buffer {handle:#x} is 0, or not mapped")
-            }
-            (Request::MapPool { .. } | Request::UnmapPool { .. }, Error::InvalidArgument) => {
-                f.write_str("the pool is not mapped, or no address or bytes are named")
-            }
-            (
-                Request::MapUser { user, bytes }
-                | Request::Wrap {
-                    what: Foreign::User { user, bytes },
-                    ..
-                },
-                Error::InvalidArgument,
-            ) => write!(
-                f,
-                "{bytes:#x} bytes at {user:#x}: neither may be 0, and they may not wrap"
-            ),
-            (
-                Request::MapUser { user, bytes }
-                | Request::Wrap {
-                    what: Foreign::User { user, bytes },
-                    ..
-                },
-                Error::OutOfResources,
-            ) => write!(
-                f,
-                "{bytes:#x} bytes at {user:#x}: not all there (with MMU version 1: and writable), nothing that can be \
-                 pinned, not from the start of a node's view on or beyond its end, more than RLIMIT_MEMLOCK leaves \
-                 (huge pages count whole), or no GPU addresses left"
-            ),
-            (
-                Request::Wrap {
-                    what: Foreign::DmaBuf { fd },
-                    ..
-                },
-                Error::InvalidArgument,
-            ) => write!(
-                f,
-                "{fd} is no dma-buf, or another process's node that was exported without O_RDWR"
-            ),
-            (Request::MapPhysical { physical, bytes }, Error::InvalidArgument) => write!(
-                f,
-                "{bytes:#x} bytes at physical address {physical:#x} are not in allowedRanges"
-            ),
-            (Request::UnmapUser(named), Error::InvalidArgument) => write!(
-                f,
-                "memory {:#x}, size {:#x}, info {:#x}: none may be 0",
-                named.user, named.bytes, named.info
-            ),
-            (Request::UnmapUser(named), Error::NotFound) => {
-                write!(f, "info {:#x} is no user memory of the process's", named.info)
-            }
-            (Request::QueryTimer { timer }, Error::InvalidArgument) => {
-                write!(f, "there is no timer {timer:#x}")
-            }
-            (Request::Database { process }, Error::InvalidData) => {
-                write!(f, "process {} is another", process.unwrap_or(0))
-            }
-            (Request::SetScale { scale }, Error::InvalidArgument) => {
-                write!(f, "the scale is {scale:#x}: it is 1 to 64")
-            }
-            _ if self.names_no_core() => {
-                let (kind, index) = self.selector.numbers();
-                write!(f, "hardwareType is {kind:#x} and coreIndex {index:#x}: there is no such core")
-            }
-            (
-                Request::Attach { .. }
-                | Request::Stall { .. }
-                | Request::EventCommit { .. }
-                | Request::VectorCommit(_)
-                | Request::QueryCommandBuffer
-                | Request::Commit(_)
-                | Request::CommitAll { .. },
-                Error::InvalidArgument,
-            ) => f.write_str("see the line before; without one, the core that hardwareType names does not do this"),
-            _ => f.write_str("the interface's page says what this status means here"),
+        use Request::*;
+        reasons! { self, f;
+            Refused(_), Error::InvalidArgument
+                => "this generation has no such command, or only in queues, or one of its fields (a sub-command, flags) has a value that there is not";
+            _, Error::GpuNotResponding, if self.core.is_ok()
+                => "core {} hangs, is given up or being removed, or the process has hung cores too often", self.core.unwrap_or(0);
+            _, Error::GpuNotResponding => "there is no such core now";
+            Wrap { what: Foreign::User { user, bytes }, in_lines: true }, Error::NotSupported,
+                if (user | bytes) & (CACHE_LINE - 1) != 0
+                => "{bytes:#x} bytes at {user:#x}: both must be multiples of {CACHE_LINE}, a line of the cache, and not 0";
+            Refused(_), Error::NotSupported | Error::OutOfMemory,
+                if self.name == "ALLOCATE_LINEAR_VIDEO_MEMORY"
+                => "no memory has what the flags ask for, or as much";
+            _, Error::NotSupported
+                => "it is not built, not for this core or its reach, or for CAP_SYS_ADMIN only";
+            AllocateLinear { pool: NO_POOL, .. } | AllocateSurface(Surface { pool: NO_POOL, .. }), _
+                => "pool is 0 (gcvPOOL_UNKNOWN) or unknown: gcvPOOL_DEFAULT is 1";
+            _, _, if self.cannot_map() && !self.is_read_write
+                => "the device is open without O_RDWR: nothing can be mapped";
+            AllocateContiguous { bytes, .. }, _ => "{bytes:#x} bytes, or no room to map them: RLIMIT_AS";
+            _, _, if self.cannot_map()
+                => "no room to map it: RLIMIT_AS, mlockall, or too little memory";
+            FreeContiguous(named), Error::InvalidArgument
+                => "physical {:#x}, logical {:#x}, bytes {:#x}: none may be 0", named.handle, named.user, named.bytes;
+            FreeContiguous(named), _ => "physical {:#x} is no buffer of the process's", named.handle;
+            AllocateLinear { bytes, alignment, kind, pool }, _
+                => "{bytes:#x} bytes, alignment {alignment:#x}, type {kind:#x}, pool {pool:#x}";
+            AllocateSurface(surface), _ => "{surface:x?}";
+            Lock { node, .. } | Unlock { node, .. } | NameNode { node } | ExportNode { node, .. }
+                | WaitNode { node } | SetMetadata { node, .. } | ReadMetadata { node }
+                | FinishUnlock { node, .. } | FreeNode { node, .. },
+                Error::InvalidObject | Error::InvalidData => "{node:#x} {NOT_A_NODE}";
+            Lock { node, .. }, Error::MemoryLocked
+                => "node {node:#x} is mapped already: UNLOCK comes first";
+            Lock { node, .. }, Error::InvalidRequest
+                => "node {node:#x} is in the pool, which is not mapped cacheable";
+            Unlock { node, .. }, Error::MemoryUnlocked => "node {node:#x} is not locked";
+            FreeNode { node, .. }, Error::MemoryLocked => "node {node:#x} is locked";
+            UserSignal(Signal::Destroy { id } | Signal::Signal { id, .. } | Signal::Wait { id, .. }
+                | Signal::Map { id }), Error::NotFound => "{id:#x} is no signal of the process's";
+            Detach { context, .. }, _ => "{context:#x} is no context of the process's";
+            UserSignal(_), Error::InvalidArgument
+                => "no such sub-command, or useLinuxSignal=1: there are no user signals";
+            Cache(range), Error::InvalidObject => "{:#x} {NOT_A_NODE}", range.node.unwrap_or(0);
+            Cache(range), Error::InvalidAddress
+                => "{:#x} bytes at {:#x} are not inside of node {:#x}", range.bytes, range.user, range.node.unwrap_or(0);
+            Cache(range), Error::InvalidArgument
+                => "operation {:#x} of {:#x} bytes at {:#x}: no such operation, or nothing to do it to", range.operation, range.bytes, range.user;
+            MapMemory { handle } | UnmapMemory { handle }, Error::NotFound
+                => "{handle:#x} is no buffer of the process's";
+            MapMemory { handle } | UnmapMemory { handle }, _ => "buffer {handle:#x} is 0, or not mapped";
+            MapPool { .. } | UnmapPool { .. }, Error::InvalidArgument
+                => "the pool is not mapped, or no address or bytes are named";
+            MapUser { user, bytes } | Wrap { what: Foreign::User { user, bytes }, .. }, Error::InvalidArgument
+                => "{bytes:#x} bytes at {user:#x}: neither may be 0, and they may not wrap";
+            MapUser { user, bytes } | Wrap { what: Foreign::User { user, bytes }, .. }, Error::OutOfResources
+                => "{bytes:#x} bytes at {user:#x}: not all there (with MMU version 1: and writable), nothing that can be pinned, not from the start of a node's view on or beyond its end, more than RLIMIT_MEMLOCK leaves (huge pages count whole), or no GPU addresses left";
+            Wrap { what: Foreign::DmaBuf { fd }, .. }, Error::InvalidArgument
+                => "{fd} is no dma-buf, or another process's node that was exported without O_RDWR";
+            MapPhysical { physical, bytes }, Error::InvalidArgument
+                => "{bytes:#x} bytes at physical address {physical:#x} are not in allowedRanges";
+            UnmapUser(named), Error::InvalidArgument
+                => "memory {:#x}, size {:#x}, info {:#x}: none may be 0", named.user, named.bytes, named.info;
+            UnmapUser(named), Error::NotFound => "info {:#x} is no user memory of the process's", named.info;
+            QueryTimer { timer }, Error::InvalidArgument => "there is no timer {timer:#x}";
+            Database { process }, Error::InvalidData => "process {} is another", process.unwrap_or(0);
+            SetScale { scale }, Error::InvalidArgument => "the scale is {scale:#x}: it is 1 to 64";
+            _, _, if self.names_no_core()
+                => "hardwareType is {:#x} and coreIndex {:#x}: there is no such core", self.selector.numbers().0, self.selector.numbers().1;
+            Attach { .. } | Stall { .. } | EventCommit { .. } | VectorCommit(_) | QueryCommandBuffer
+                | Commit(_) | CommitAll { .. }, Error::InvalidArgument
+                => "see the line before; without one, the core that hardwareType names does not do this";
+            _, _ => "the interface's page says what this status means here";
         }
     }
 }
