@@ -181,6 +181,14 @@ impl From<AllocError> for Refusal {
     }
 }
 
+fn switch(name: &'static str, value: i32) -> Result<bool, Refusal> {
+    match value {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(Refusal(name, "must be 0 or 1")),
+    }
+}
+
 fn choice(name: &'static str, value: i32) -> Result<Choice, Refusal> {
     match value {
         -1 => Ok(Choice::Auto),
@@ -202,73 +210,57 @@ fn fits(start: usize, size: usize) -> bool {
     start.checked_add(size).is_some()
 }
 
-/// The parameters for one core, or for several.
-struct RawLocation<'a> {
-    /// The names of the parameters: line, registers and their size.
+/// Adds cores to `found`. `names`: the parameters for lines, registers and their sizes.
+fn add_cores(
+    found: &mut [Option<CoreLocation>; MAX_LOCATIONS],
     names: [&'static str; 3],
-    lines: &'a [i32],
-    registers: &'a [usize],
-    sizes: &'a [usize],
-}
-
-impl RawLocation<'_> {
-    /// Adds the described cores to `found`.
-    fn add_to(&self, found: &mut [Option<CoreLocation>; MAX_LOCATIONS]) -> Result<(), Refusal> {
-        let described = self.lines.iter().zip(self.registers).zip(self.sizes);
-        for ((&line, &registers), &size) in described {
-            let Some(location) = core_location(self.names, line, registers, size)? else {
-                continue;
-            };
-            let mut earlier = found.iter().flatten();
-            if earlier.any(|other| other.registers == location.registers) {
-                return Err(Refusal(self.names[1], "names a core that is named already"));
-            }
-            let free = found.iter_mut().find(|place| place.is_none());
-            *free.ok_or(Refusal(self.names[0], "describes more than 8 cores"))? = Some(location);
+    lines: &[i32],
+    registers: &[usize],
+    sizes: &[usize],
+) -> Result<(), Refusal> {
+    for ((&line, &registers), &size) in lines.iter().zip(registers).zip(sizes) {
+        let Some(location) = core_location(names, line, registers, size)? else {
+            continue;
+        };
+        let mut earlier = found.iter().flatten();
+        if earlier.any(|other| other.registers == location.registers) {
+            return Err(Refusal(names[1], "names a core that is named already"));
         }
-        Ok(())
+        let free = found.iter_mut().find(|place| place.is_none());
+        *free.ok_or(Refusal(names[0], "describes more than 8 cores"))? = Some(location);
     }
+    Ok(())
 }
 
 /// All cores that the parameters describe, in the vendor's order: 3D, 2D, VG.
 #[inline(never)]
 fn locations(raw: &RawParameters) -> Result<[Option<CoreLocation>; MAX_LOCATIONS], Refusal> {
     let mut found = [None; MAX_LOCATIONS];
-    let all = [
-        RawLocation {
-            names: ["irqLine", "registerMemBase", "registerMemSize"],
-            lines: &[raw.irqLine],
-            registers: &[raw.registerMemBase],
-            sizes: &[raw.registerMemSize],
-        },
-        RawLocation {
-            names: ["irqs", "registerBases", "registerSizes"],
-            lines: &raw.irqs,
-            registers: &raw.registerBases,
-            sizes: &raw.registerSizes,
-        },
-        RawLocation {
-            names: ["irqLine2D", "registerMemBase2D", "registerMemSize2D"],
-            lines: &[raw.irqLine2D],
-            registers: &[raw.registerMemBase2D],
-            sizes: &[raw.registerMemSize2D],
-        },
-        RawLocation {
-            names: ["irq2Ds", "register2DBases", "register2DSizes"],
-            lines: &raw.irq2Ds,
-            registers: &raw.register2DBases,
-            sizes: &raw.register2DSizes,
-        },
-        RawLocation {
-            names: ["irqLineVG", "registerMemBaseVG", "registerMemSizeVG"],
-            lines: &[raw.irqLineVG],
-            registers: &[raw.registerMemBaseVG],
-            sizes: &[raw.registerMemSizeVG],
-        },
-    ];
-    for described in all {
-        described.add_to(&mut found)?;
+    macro_rules! add {
+        (one: $line:ident $registers:ident $size:ident) => {
+            let names = [stringify!($line), stringify!($registers), stringify!($size)];
+            add_cores(
+                &mut found,
+                names,
+                &[raw.$line],
+                &[raw.$registers],
+                &[raw.$size],
+            )?
+        };
+        (several: $lines:ident $registers:ident $sizes:ident) => {
+            let names = [
+                stringify!($lines),
+                stringify!($registers),
+                stringify!($sizes),
+            ];
+            add_cores(&mut found, names, &raw.$lines, &raw.$registers, &raw.$sizes)?
+        };
     }
+    add!(one: irqLine registerMemBase registerMemSize);
+    add!(several: irqs registerBases registerSizes);
+    add!(one: irqLine2D registerMemBase2D registerMemSize2D);
+    add!(several: irq2Ds register2DBases register2DSizes);
+    add!(one: irqLineVG registerMemBaseVG registerMemSizeVG);
     Ok(found)
 }
 
@@ -327,22 +319,17 @@ fn kinds(names: &str) -> Result<Kinds, Refusal> {
     Ok(kinds)
 }
 
-fn version(raw: &RawParameters) -> Result<programs::ByProgram<[u32; 4]>, Refusal> {
-    programs::ByProgram::parse(text(&raw.version)).map_err(|why| Refusal("version", why))
-}
-
-fn interface(raw: &RawParameters) -> Result<programs::ByProgram<detect::Choice>, Refusal> {
-    programs::ByProgram::parse(interface_name(raw)).map_err(|why| Refusal("interface", why))
+/// Parses a value that may differ between programs.
+fn by_program<T: programs::Value>(
+    name: &'static str,
+    value: &[u8],
+) -> Result<programs::ByProgram<T>, Refusal> {
+    programs::ByProgram::parse(text(value)).map_err(|why| Refusal(name, why))
 }
 
 /// The parameter `identity`.
 pub(crate) fn identity() -> &'static str {
     text(&sys::platform::all().identity)
-}
-
-/// The parameter `interface`.
-fn interface_name(raw: &RawParameters) -> &str {
-    text(&raw.interface)
 }
 
 /// The text before the NUL.
@@ -392,21 +379,9 @@ impl Parameters {
             compression: choice("compression", raw.compression)?,
             major: raw.major,
             signal: raw.signal,
-            shared_pool: match raw.sharedPool {
-                0 => false,
-                1 => true,
-                _ => return Err(Refusal("sharedPool", "must be 0 or 1")),
-            },
-            shared_nodes: match raw.sharedNodes {
-                0 => false,
-                1 => true,
-                _ => return Err(Refusal("sharedNodes", "must be 0 or 1")),
-            },
-            shared_signals: match raw.sharedSignals {
-                0 => false,
-                1 => true,
-                _ => return Err(Refusal("sharedSignals", "must be 0 or 1")),
-            },
+            shared_pool: switch("sharedPool", raw.sharedPool)?,
+            shared_nodes: switch("sharedNodes", raw.sharedNodes)?,
+            shared_signals: switch("sharedSignals", raw.sharedSignals)?,
             linux_signal: match raw.useLinuxSignal {
                 0 => false,
                 1 if raw.signal > 0 => true,
@@ -423,13 +398,9 @@ impl Parameters {
             named_ranges,
             allowed_ranges: [None; ALLOWED_RANGES],
             framebuffers,
-            interface: interface(raw)?,
-            version: version(raw)?,
-            power_management: match raw.powerManagement {
-                0 => false,
-                1 => true,
-                _ => return Err(Refusal("powerManagement", "must be 0 or 1")),
-            },
+            interface: by_program("interface", &raw.interface)?,
+            version: by_program("version", &raw.version)?,
+            power_management: switch("powerManagement", raw.powerManagement)?,
             autosuspend: match raw.autosuspend {
                 delay if delay <= MAX_AUTOSUSPEND => delay,
                 _ => return Err(Refusal("autosuspend", "must be a day at most")),
@@ -523,59 +494,34 @@ pub(crate) fn show() {
     if raw.showArgs == 0 {
         return;
     }
-    show_one("irqLine", &raw.irqLine);
-    show_one("registerMemBase", &Hex(raw.registerMemBase));
-    show_one("registerMemSize", &Hex(raw.registerMemSize));
-    show_one("irqLine2D", &raw.irqLine2D);
-    show_one("registerMemBase2D", &Hex(raw.registerMemBase2D));
-    show_one("registerMemSize2D", &Hex(raw.registerMemSize2D));
-    show_one("irqLineVG", &raw.irqLineVG);
-    show_one("registerMemBaseVG", &Hex(raw.registerMemBaseVG));
-    show_one("registerMemSizeVG", &Hex(raw.registerMemSizeVG));
-    for (i, line) in raw.irqs.iter().enumerate().filter(|(_, &line)| line != -1) {
-        let (start, size) = (raw.registerBases[i], raw.registerSizes[i]);
-        pr_info!("irqs              = {line}, registers {start:#010x}, {size:#010x}\n");
+    macro_rules! show {
+        (number: $($name:ident)*) => { $(show_one(stringify!($name), &raw.$name);)* };
+        (hex: $($name:ident)*) => { $(show_one(stringify!($name), &Hex(raw.$name));)* };
+        (text: $($name:ident)*) => { $(show_one(stringify!($name), &text(&raw.$name));)* };
+        (cores: $lines:ident $registers:ident $sizes:ident) => {
+            for (i, line) in raw.$lines.iter().enumerate().filter(|(_, &line)| line != -1) {
+                let (start, size) = (raw.$registers[i], raw.$sizes[i]);
+                let name = stringify!($lines);
+                pr_info!("{name:<17} = {line}, registers {start:#010x}, {size:#010x}\n");
+            }
+        };
     }
-    for (i, line) in raw
-        .irq2Ds
-        .iter()
-        .enumerate()
-        .filter(|(_, &line)| line != -1)
-    {
-        let (start, size) = (raw.register2DBases[i], raw.register2DSizes[i]);
-        pr_info!("irq2Ds            = {line}, registers {start:#010x}, {size:#010x}\n");
-    }
-    show_one("cores", &text(&raw.cores));
-    show_one("drm", &text(&raw.drm));
-    show_one("contiguousBase", &Hex(raw.contiguousBase));
-    show_one("contiguousSize", &Hex(raw.contiguousSize));
-    show_one("bankSize", &Hex(raw.bankSize));
-    show_one("baseAddress", &Hex(raw.baseAddress));
-    show_one("fastClear", &raw.fastClear);
-    show_one("compression", &raw.compression);
-    show_one("major", &raw.major);
-    show_one("signal", &raw.signal);
-    show_one("useLinuxSignal", &raw.useLinuxSignal);
-    show_one("sharedPool", &raw.sharedPool);
-    show_one("streamCheck", &raw.streamCheck);
-    show_one("allowedRanges", &text(&raw.allowedRanges));
-    show_one("gpuTimeout", &raw.gpuTimeout);
-    show_one("jobTimeout", &raw.jobTimeout);
-    show_one("recovery", &raw.recovery);
-    show_one("powerManagement", &raw.powerManagement);
-    show_one("autosuspend", &raw.autosuspend);
-    show_one("coreClock", &raw.coreClock);
-    show_one("coreClock2D", &raw.coreClock2D);
-    show_one("coreClockVG", &raw.coreClockVG);
-    show_one("gpu_frequency", &raw.gpu_frequency);
-    show_one("initgpu3DMinClock", &raw.initgpu3DMinClock);
-    show_one("stuckDump", &raw.stuckDump);
-    show_one("gpuProfiler", &raw.gpuProfiler);
-    show_one("sharedNodes", &raw.sharedNodes);
-    show_one("sharedSignals", &raw.sharedSignals);
-    show_one("interface", &interface_name(raw));
-    show_one("version", &text(&raw.version));
-    show_one("identity", &text(&raw.identity));
+    show!(number: irqLine);
+    show!(hex: registerMemBase registerMemSize);
+    show!(number: irqLine2D);
+    show!(hex: registerMemBase2D registerMemSize2D);
+    show!(number: irqLineVG);
+    show!(hex: registerMemBaseVG registerMemSizeVG);
+    show!(cores: irqs registerBases registerSizes);
+    show!(cores: irq2Ds register2DBases register2DSizes);
+    show!(text: cores drm);
+    show!(hex: contiguousBase contiguousSize bankSize baseAddress);
+    show!(number: fastClear compression major signal useLinuxSignal sharedPool streamCheck);
+    show!(text: allowedRanges);
+    show!(number: gpuTimeout jobTimeout recovery powerManagement autosuspend);
+    show!(number: coreClock coreClock2D coreClockVG gpu_frequency initgpu3DMinClock);
+    show!(number: stuckDump gpuProfiler sharedNodes sharedSignals);
+    show!(text: interface version identity);
 }
 
 mod tests;

@@ -70,6 +70,13 @@ mod cases {
         Parameters::check(&raw).err().map(|Refusal(name, _)| name)
     }
 
+    /// Each value is refused, and the refusal names its parameter.
+    macro_rules! refuses {
+        ($($name:ident $([$at:expr])? = $value:expr;)*) => {
+            $(assert_eq!(refused(|raw| raw.$name $([$at])? = $value), Some(stringify!($name)));)*
+        };
+    }
+
     #[test]
     fn a_board_is_accepted() {
         assert!(refused(|_| ()).is_none());
@@ -101,87 +108,65 @@ mod cases {
         };
         assert!(rates.is_ok_and(|rates| rates == wanted));
         for megahertz in [4000, usize::MAX] {
-            assert_eq!(
-                refused(|raw| raw.gpu_frequency = megahertz),
-                Some("gpu_frequency")
-            );
+            refuses! { gpu_frequency = megahertz; }
         }
-        assert_eq!(
-            refused(|raw| raw.initgpu3DMinClock = 0),
-            Some("initgpu3DMinClock")
-        );
-        assert_eq!(
-            refused(|raw| raw.initgpu3DMinClock = 65),
-            Some("initgpu3DMinClock")
-        );
+        refuses! {
+            initgpu3DMinClock = 0;
+            initgpu3DMinClock = 65;
+        }
     }
 
     #[test]
     fn nonsense_is_named() {
-        assert_eq!(refused(|raw| raw.irqLine = 0), Some("irqLine"));
-        assert_eq!(refused(|raw| raw.irqLine = -2), Some("irqLine"));
-        assert_eq!(refused(|raw| raw.irqLine = 100_000), Some("irqLine"));
-        assert_eq!(refused(|raw| raw.signal = 65), Some("signal"));
-        assert_eq!(
-            refused(|raw| raw.registerMemBase = 0),
-            Some("registerMemBase")
-        );
-        assert_eq!(
-            refused(|raw| raw.registerMemBase = 3),
-            Some("registerMemBase")
-        );
-        assert_eq!(
-            refused(|raw| raw.registerMemSize = 64),
-            Some("registerMemSize")
-        );
-        assert_eq!(
-            refused(|raw| raw.registerMemSize = usize::MAX & !3),
-            Some("registerMemSize")
-        );
-        assert_eq!(
-            refused(|raw| raw.contiguousBase = 5),
-            Some("contiguousBase")
-        );
-        assert_eq!(
-            refused(|raw| raw.contiguousSize = 5),
-            Some("contiguousSize")
-        );
-        assert_eq!(
-            refused(|raw| raw.contiguousSize = 0xF000_0000),
-            Some("contiguousSize")
-        );
+        refuses! {
+            irqLine = 0;
+            irqLine = -2;
+            irqLine = 100_000;
+            signal = 65;
+            registerMemBase = 0;
+            registerMemBase = 3;
+            registerMemSize = 64;
+            registerMemSize = usize::MAX & !3;
+            contiguousBase = 5;
+            contiguousSize = 5;
+            contiguousSize = 0xF000_0000;
+        }
         // Past the end of the address space of a 32-bit kernel.
         assert!(refused(|raw| raw.contiguousBase = 0xFFFF_F000).is_some());
-        assert_eq!(refused(|raw| raw.bankSize = 1), Some("bankSize"));
-        assert_eq!(refused(|raw| raw.major = 5000), Some("major"));
-        assert_eq!(refused(|raw| raw.fastClear = 2), Some("fastClear"));
-        assert_eq!(refused(|raw| raw.streamCheck = 0), Some("streamCheck"));
-        assert_eq!(refused(|raw| raw.streamCheck = 5), Some("streamCheck"));
+        refuses! {
+            bankSize = 1;
+            major = 5000;
+            fastClear = 2;
+            streamCheck = 0;
+            streamCheck = 5;
+        }
         assert!(refused(|raw| raw.streamCheck = 3).is_none());
-        assert_eq!(refused(|raw| raw.gpuTimeout = 199), Some("gpuTimeout"));
-        assert_eq!(refused(|raw| raw.gpuTimeout = u32::MAX), Some("gpuTimeout"));
+        refuses! {
+            gpuTimeout = 199;
+            gpuTimeout = u32::MAX;
+        }
         assert!(refused(|raw| raw.gpuTimeout = 0).is_none());
-        assert_eq!(refused(|raw| raw.jobTimeout = 199), Some("jobTimeout"));
+        refuses! { jobTimeout = 199; }
         assert!(refused(|raw| raw.jobTimeout = 0).is_none());
-        assert_eq!(refused(|raw| raw.recovery = 2), Some("recovery"));
-        assert_eq!(refused(|raw| raw.gpuProfiler = 3), Some("gpuProfiler"));
+        refuses! {
+            recovery = 2;
+            gpuProfiler = 3;
+        }
         let timeout = |recovery| {
             let mut raw = raw();
             raw.recovery = recovery;
             Parameters::check(&raw).map_or(1, |parameters| parameters.gpu_timeout)
         };
         assert_eq!([timeout(0), timeout(1)], [0, 5000]);
-        assert_eq!(
-            refused(|raw| raw.powerManagement = 2),
-            Some("powerManagement")
-        );
-        assert_eq!(
-            refused(|raw| raw.autosuspend = u32::MAX),
-            Some("autosuspend")
-        );
+        refuses! {
+            powerManagement = 2;
+            autosuspend = u32::MAX;
+        }
         assert!(refused(|raw| raw.autosuspend = 0).is_none());
-        assert_eq!(refused(|raw| raw.interface[0] = b'x'), Some("interface"));
-        assert_eq!(refused(|raw| raw.version[0] = b'x'), Some("version"));
+        refuses! {
+            interface[0] = b'x';
+            version[0] = b'x';
+        }
         assert!(refused(|raw| raw.interface[..2].copy_from_slice(b"v2")).is_none());
     }
 
