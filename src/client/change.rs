@@ -126,7 +126,7 @@ impl_list_item! {
 }
 
 impl Change {
-    fn new(process: &Arc<Process>, kind: Kind) -> Result<ListArc<Self>> {
+    pub(super) fn new(process: &Arc<Process>, kind: Kind) -> Result<ListArc<Self>> {
         let process = process.clone();
         ListArc::pin_init(
             try_pin_init!(Self {
@@ -153,29 +153,6 @@ impl Change {
     pub(super) fn free(process: &Arc<Process>, node: u32) -> Result<ListArc<Self>> {
         let is_wrapped = is_wrapped(process, node);
         Self::new(process, Kind::Free { node, is_wrapped })
-    }
-
-    /// The return of memory that the GPU could use.
-    pub(super) fn give_back(
-        process: &Arc<Process>,
-        memory: Arc<UserMemory>,
-    ) -> Result<ListArc<Self>> {
-        Self::new(process, Kind::GiveBack(Returned::Memory(memory)))
-    }
-
-    /// As [`Change::give_back`], for the memory of a wrapped node.
-    pub(super) fn give_back_node(process: &Arc<Process>, node: Arc<Node>) -> Result<ListArc<Self>> {
-        Self::new(process, Kind::GiveBack(Returned::Node(node)))
-    }
-
-    /// A write of a word that is slow to write.
-    pub(super) fn write(process: &Arc<Process>, word: Word, value: u32) -> Result<ListArc<Self>> {
-        Self::new(process, Kind::Write(word, value))
-    }
-
-    /// An addition to a counter that is slow to write.
-    pub(super) fn count(process: &Arc<Process>, count: Count) -> Result<ListArc<Self>> {
-        Self::new(process, Kind::Count(count))
     }
 
     /// Notes the change, or returns small memory at once. Called by the interrupt thread.

@@ -91,7 +91,7 @@ pub(super) struct OwnContext {
     /// User address of the `gcoCONTEXT`.
     user: u64,
     format: Format,
-    given: ClientContext,
+    pub(super) given: ClientContext,
     process: u64,
     /// The client's id of the context, or a new one.
     id: u64,
@@ -137,11 +137,6 @@ impl OwnContext {
             is_left_out: false,
             used: false,
         })
-    }
-
-    /// Number of the pipe in which the commands begin.
-    pub(super) fn entry_pipe(&self) -> u32 {
-        self.given.entry_pipe
     }
 
     /// Whether it has no room for states. The driver then keeps the states of the process.

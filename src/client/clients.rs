@@ -6,8 +6,10 @@
 //! for a preempted holder. Its holder takes only `galcore hangs`, and does not allocate.
 
 use super::{
+    handles::Handles,
     hangs::HangAccounts,
     name::{
+        self,
         Names,
         SharedBuffers, //
     },
@@ -94,7 +96,7 @@ impl Members {
 
     /// Adds a process with one file.
     fn insert(&mut self, nodes: Reservation, leader: ARef<Task>, process: Arc<Process>) {
-        let number = process.number();
+        let number = process.number;
         let key = (place_of(&leader), number);
         self.open.insert(nodes.open.into_node(key, ()));
         let member = Member {
@@ -137,7 +139,7 @@ impl Members {
     /// Adds a file to the process with this leader and memory map, if that has files.
     fn join(&mut self, leader: &Task, mm: &Mm) -> Option<Arc<Process>> {
         let member = self.of_leader(leader, |process| process.has_mm(Some(mm)))?;
-        let number = member.process.number();
+        let number = member.process.number;
         let member = self.all.get_mut(&number)?;
         member.files += 1;
         Some(member.process.clone())
@@ -163,18 +165,20 @@ impl Members {
 pub(crate) struct Clients {
     device: Arc<Device>,
     #[pin]
-    shared_nodes: SharedNodes,
+    pub(super) shared_nodes: SharedNodes,
     #[pin]
-    shared_signals: SharedSignals,
-    names: Arc<Names<Node>>,
-    shared_buffers: Arc<SharedBuffers>,
-    users: Arc<Users>,
+    pub(super) shared_signals: SharedSignals,
+    /// The names of nodes.
+    pub(super) names: Arc<Names<Node>>,
+    pub(super) shared_buffers: Arc<SharedBuffers>,
+    pub(super) users: Arc<Users>,
+    /// The DRM nodes, if any. Each belongs to one of the device's cores.
     #[pin]
-    drm: Mutex<[Option<drm::Node>; 2]>,
+    pub(crate) drm: Mutex<[Option<drm::Node>; 2]>,
     #[pin]
     processes: SpinLock<Members>,
     #[pin]
-    hangs: HangAccounts,
+    pub(crate) hangs: HangAccounts,
     /// A process has asked for less than the full clock of a core.
     pub(super) has_lowered: Atomic<bool>,
     /// Held while a thread sets the clocks of the cores.
@@ -185,17 +189,17 @@ pub(crate) struct Clients {
 impl Clients {
     /// A device without clients.
     pub(crate) fn new(device: Arc<Device>) -> Result<Arc<Self>> {
-        let names = Arc::pin_init(Names::new(), GFP_KERNEL)?;
-        let shared_buffers = Arc::pin_init(Names::new(), GFP_KERNEL)?;
-        let users = Arc::pin_init(Users::new(), GFP_KERNEL)?;
+        let names = Arc::pin_init(name::no_names(), GFP_KERNEL)?;
+        let shared_buffers = Arc::pin_init(name::no_names(), GFP_KERNEL)?;
+        let users = Arc::pin_init(users::none(), GFP_KERNEL)?;
         Arc::pin_init(
             pin_init!(Self {
                 device,
                 names,
                 shared_buffers,
                 users,
-                shared_nodes <- SharedNodes::new(),
-                shared_signals <- SharedSignals::new(),
+                shared_nodes <- new_mutex!(Handles::new(), "galcore shared nodes"),
+                shared_signals <- new_mutex!(Handles::new(), "galcore shared signals"),
                 drm <- new_mutex!([const { None }; 2], "galcore drm"),
                 processes <- new_spinlock!(Members::new(), "galcore processes"),
                 hangs <- HangAccounts::new(),
@@ -206,19 +210,9 @@ impl Clients {
         )
     }
 
-    /// The DRM nodes, if any. Each belongs to one of the device's cores.
-    pub(crate) fn drm(&self) -> &Mutex<[Option<drm::Node>; 2]> {
-        &self.drm
-    }
-
     /// The device.
     pub(crate) fn device(&self) -> &Arc<Device> {
         &self.device
-    }
-
-    /// The nodes that every process can use, if nodes are shared.
-    pub(super) fn shared_nodes(&self) -> &SharedNodes {
-        &self.shared_nodes
     }
 
     /// MMU tables for a new process, if each process has its own. `ENOSPC`: no tables are left.
@@ -232,7 +226,7 @@ impl Clients {
     /// `ERESTARTSYS`: a Unix signal interrupts it.
     pub(super) fn new_member(&self) -> Result<users::Member> {
         let limit = self.max_processes();
-        self.once_more(EAGAIN, || self.users.enter_process(limit))
+        self.once_more(EAGAIN, || users::enter_process(&self.users, limit))
     }
 
     /// Calls `take`. If it fails with `full`, waits until the ending processes have ended and no
@@ -256,30 +250,6 @@ impl Clients {
         } else {
             MAX_PROCESSES
         }
-    }
-
-    pub(super) fn shared_signals(&self) -> &SharedSignals {
-        &self.shared_signals
-    }
-
-    /// The accounts of hangs.
-    pub(crate) fn hangs(&self) -> &HangAccounts {
-        &self.hangs
-    }
-
-    /// The names of nodes.
-    pub(super) fn names(&self) -> &Arc<Names<Node>> {
-        &self.names
-    }
-
-    /// The buffers that processes share.
-    pub(super) fn shared_buffers(&self) -> &Arc<SharedBuffers> {
-        &self.shared_buffers
-    }
-
-    /// The users of the processes.
-    pub(super) fn users(&self) -> &Arc<Users> {
-        &self.users
     }
 
     /// Opens a file. Returns the [`Process`] of the caller, which all of its files share. Each
@@ -345,7 +315,7 @@ impl Clients {
                 let leader = member.leader.tgid_nr_ns(None);
                 (leader, member.process.clone(), member.files > 0)
             };
-            from = process.number() + 1;
+            from = process.number + 1;
             if has_files {
                 show(leader, &process)?;
             }
@@ -367,11 +337,11 @@ impl Clients {
             let Some(member) = members.all.get(&loss.process) else {
                 continue;
             };
-            let noted = member.process.resets().note(core, loss, &self.hangs, cost);
+            let noted = member.process.resets.note(core, loss, &self.hangs, cost);
             if let Some(charged) = noted {
-                let is_other = |other: &&Member| other.process.number() != loss.process;
+                let is_other = |other: &&Member| other.process.number != loss.process;
                 let others = members.all.values().filter(is_other);
-                others.for_each(|other| other.process.resets().note_others(&charged, &self.hangs));
+                others.for_each(|other| other.process.resets.note_others(&charged, &self.hangs));
             }
         }
     }
@@ -385,7 +355,7 @@ impl Clients {
     /// Describes the process with this number, even if it has closed its files or exited.
     pub(super) fn culprit(&self, number: u64) -> Option<Culprit> {
         let members = self.processes.lock();
-        Some(members.all.get(&number)?.process.resets().culprit())
+        Some(members.all.get(&number)?.process.resets.culprit())
     }
 
     /// The process with this id in the caller's PID namespace, if it has files.
@@ -400,16 +370,12 @@ impl Clients {
     /// Whether the process with this id in the caller's PID namespace has files.
     #[cold]
     pub(super) fn has(&self, number: i32) -> bool {
-        let leader = sys::leader_of(number);
-        leader.is_some_and(|leader| {
-            let members = self.processes.lock();
-            members.of_leader(&leader, |_| true).is_some()
-        })
+        self.find(number).is_some()
     }
 
     /// Closes a file. Closing the last one ends the process.
     pub(crate) fn leave(&self, process: Arc<Process>) {
-        let is_over = self.processes.lock().leave(process.number());
+        let is_over = self.processes.lock().leave(process.number);
         if is_over {
             self.note_change(&process);
             process.end();
@@ -418,7 +384,7 @@ impl Clients {
 
     /// Removes an ending process. All of its jobs have ended, so nothing can be charged to it.
     pub(super) fn forget(&self, process: &Process) {
-        let gone = self.processes.lock().all.remove(&process.number());
+        let gone = self.processes.lock().all.remove(&process.number);
         // Without the lock.
         drop(gone);
     }

@@ -202,7 +202,7 @@ pub(super) fn commit(
     let mut own = None;
     if commit.format.context_bytes() != 0 {
         let own = own.insert(OwnContext::of(commit, process)?);
-        buffer.entry_pipe = own.entry_pipe();
+        buffer.entry_pipe = own.given.entry_pipe;
         if process.device.has_engines_apart() {
             own.adapt_to(core);
         }

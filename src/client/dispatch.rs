@@ -406,7 +406,7 @@ fn core_for(process: &Process, first: &Arc<Core>, commit: &Commit) -> Result<Arc
         Commands::Here(buffer, _) => buffer,
     };
     if commit.format.context_bytes() != 0 {
-        buffer.entry_pipe = OwnContext::of(commit, process)?.entry_pipe();
+        buffer.entry_pipe = OwnContext::of(commit, process)?.given.entry_pipe;
     }
     let Some(entry) = Pipe::from_number(buffer.entry_pipe) else {
         return Ok(first.clone());

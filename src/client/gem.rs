@@ -402,7 +402,7 @@ struct GraphicBuffer {
 fn hold_node(process: &Process, handle: u32) -> Result<Option<KeptNode>> {
     match import::name_of(process, handle) {
         Ok(number) => {
-            let (name, node) = Name::hold_own(process.clients.names(), number)?;
+            let (name, node) = Name::hold_own(&process.clients.names, number)?;
             Ok(Some(KeptNode {
                 _node: node,
                 _name: name,

@@ -42,20 +42,8 @@ struct Slot<T> {
 #[must_use]
 pub(crate) struct Detached<T> {
     place: u32,
-    handle: u32,
-    object: T,
-}
-
-impl<T> Detached<T> {
-    /// The object.
-    pub(crate) fn get(&self) -> &T {
-        &self.object
-    }
-
-    /// Its handle in the table.
-    pub(crate) fn handle(&self) -> u32 {
-        self.handle
-    }
+    pub(super) handle: u32,
+    pub(super) object: T,
 }
 
 /// Objects by handle.
@@ -282,12 +270,7 @@ impl<T> Handles<T> {
 
     /// All objects.
     pub(crate) fn values(&self) -> impl Iterator<Item = &T> {
-        let used = self.slots.iter().filter_map(|slot| match &slot.state {
-            State::Used(object) => Some(object),
-            _ => None,
-        });
-        // `Init` has a `chain`, too.
-        Iterator::chain(used, self.others.values())
+        self.numbered().map(|(_, object)| object)
     }
 }
 
@@ -358,7 +341,7 @@ mod tests {
         let mut handles = Handles::new();
         assert_eq!(handles.insert('a'), Ok(1));
         let detached = handles.detach(1).unwrap();
-        assert_eq!((handles.get(1), *detached.get()), (None, 'a'));
+        assert_eq!((handles.get(1), detached.object), (None, 'a'));
         assert!(handles.detach(1).is_err());
         handles.put_back(detached);
         assert_eq!(handles.get(1), Some(&'a'));

@@ -349,7 +349,7 @@ pub(super) fn name_of(process: &Process, handle: u32) -> Result<u32> {
             return Err(Error::InvalidObject);
         }
         if let Some(name) = &entry.name {
-            return Ok(name.number());
+            return Ok(name.number);
         }
         if entry.node.own_view().is_some() {
             return Err(Error::NotSupported);
@@ -358,8 +358,8 @@ pub(super) fn name_of(process: &Process, handle: u32) -> Result<u32> {
     };
     // Other processes may write to it from now on.
     node.share();
-    let name = Name::new(process.clients.names(), node.clone())?;
-    let number = name.number();
+    let name = Name::new(&process.clients.names, node.clone())?;
+    let number = name.number;
     let mut tables = process.tables();
     let entry = match tables.nodes.get_mut(handle) {
         Some(entry) if entry.is_alive() && Arc::ptr_eq(&entry.node, &node) => entry,
@@ -373,7 +373,7 @@ pub(super) fn name_of(process: &Process, handle: u32) -> Result<u32> {
     match &entry.name {
         // Another thread was faster.
         Some(other) => {
-            let number = other.number();
+            let number = other.number;
             drop(tables);
             drop(name);
             Ok(number)
@@ -388,7 +388,7 @@ pub(super) fn name_of(process: &Process, handle: u32) -> Result<u32> {
 /// IMPORT_VIDEO_MEMORY: a handle for the node with this name. A process that already has the
 /// node gets the same handle, and must free it once more. `NotFound`: no such name.
 pub(super) fn import_named(process: &Arc<Process>, number: u32) -> Result<Reply<'_>> {
-    let (users, names) = (process.clients.users(), process.clients.names());
+    let (users, names) = (&process.clients.users, &process.clients.names);
     let (name, node) = Name::hold(users, names, number)?;
     let node = have_node(process, node, Some(name))?;
     Ok(Reply::Imported { node })

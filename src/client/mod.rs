@@ -169,20 +169,20 @@ pub(crate) struct Process {
     /// The completion page, once the process has asked for it. Set under the tables' lock.
     completion: SetOnce<Arc<CompletionPage>>,
     /// Unique for the life of the module.
-    number: u64,
+    pub(crate) number: u64,
     /// How long STALL waits, in milliseconds.
     stall_timeout: Atomic<u32>,
     /// The interface generation last detected for a file of the process. Bits 0 to 15:
     /// [`Choice::pack`], which includes the reason. Bits 16 to 31: the size of a request in bytes.
     interface: Atomic<u32>,
     /// User mappings of the process's files.
-    views: Arc<Views>,
+    pub(crate) views: Arc<Views>,
     /// Removes freed memory from these mappings.
     revoker: Arc<Revoker>,
     #[pin]
     restarts: Restarts,
     /// Resets that affected the process, and its waits for hangs.
-    resets: Resets,
+    pub(crate) resets: Resets,
     /// Number of resets that it has requested.
     resets_asked: Atomic<u32>,
     /// For each core, the clock that the process has requested, in 64ths of the full clock.
@@ -236,7 +236,7 @@ impl Process {
         Arc::pin_init(
             pin_init!(Self {
                 device: clients.device().clone(),
-                resets: Resets::new(&leader, clients.hangs(), account.clone()),
+                resets: Resets::new(&leader, &clients.hangs, account.clone()),
                 clients,
                 _member: member,
                 space,
@@ -335,21 +335,6 @@ impl Process {
             user_memory: tables.user_memory.len() != 0,
             pool_view: tables.pool_views.iter().any(|view| !view.is_over()),
         }
-    }
-
-    /// Its number, unique for the life of the module.
-    pub(crate) fn number(&self) -> u64 {
-        self.number
-    }
-
-    /// Resets that affected it, and its waits for hangs.
-    pub(crate) fn resets(&self) -> &Resets {
-        &self.resets
-    }
-
-    /// User mappings of the process's files.
-    pub(crate) fn views(&self) -> &Arc<Views> {
-        &self.views
     }
 
     /// Locks the tables and applies the changes that records have made.

@@ -43,13 +43,13 @@ use crate::{
 /// The most attempts to find a free name.
 const TRIES: usize = 64;
 
-struct Named<T> {
+pub(super) struct Named<T> {
     thing: Arc<T>,
     /// Number of [`Name`]s for it.
     holders: usize,
 }
 
-struct Registry<T>(RBTree<u32, Named<T>>);
+pub(super) struct Registry<T>(RBTree<u32, Named<T>>);
 
 impl<T> Registry<T> {
     /// Adds a thing with one holder, under the first free name that `draw` returns. 0 is no name.
@@ -90,25 +90,17 @@ impl<T> Registry<T> {
 }
 
 /// The names of a device's things of one kind.
-#[pin_data]
-pub(crate) struct Names<T> {
-    #[pin]
-    registry: Mutex<Registry<T>>,
-}
+pub(super) type Names<T> = Mutex<Registry<T>>;
 
-impl<T> Names<T> {
-    /// An empty registry.
-    pub(crate) fn new() -> impl PinInit<Self> {
-        pin_init!(Self {
-            registry <- new_mutex!(Registry(RBTree::new()), "galcore names"),
-        })
-    }
+/// An empty registry.
+pub(super) fn no_names<T>() -> impl PinInit<Names<T>> {
+    new_mutex!(Registry(RBTree::new()), "galcore names")
 }
 
 /// A name of a thing. A process that has the thing holds it.
 pub(super) struct Name<T> {
     names: Arc<Names<T>>,
-    number: u32,
+    pub(super) number: u32,
 }
 
 impl<T> Name<T> {
@@ -118,7 +110,7 @@ impl<T> Name<T> {
         let draw = || sys::random() & 0x7FFF_FFFF;
         // Without the lock: this reclaims if the process is at the limit of its memory cgroup.
         let room = RBTreeNodeReservation::new(sys::GFP_CLIENT)?;
-        let number = names.registry.lock().insert(room, thing, draw)?;
+        let number = names.lock().insert(room, thing, draw)?;
         Ok(Self {
             names: names.clone(),
             number,
@@ -133,7 +125,7 @@ impl<T> Name<T> {
         names: &Arc<Names<T>>,
         number: u32,
     ) -> Result<(Self, Arc<T>)> {
-        let thing = users::look_up(users, || names.registry.lock().hold(number))?;
+        let thing = users::look_up(users, || names.lock().hold(number))?;
         let names = names.clone();
         Ok((Self { names, number }, thing))
     }
@@ -141,19 +133,15 @@ impl<T> Name<T> {
     /// As [`Name::hold`], for a process that has the thing and so does not guess. `NotFound`: the
     /// thing has just ended.
     pub(super) fn hold_own(names: &Arc<Names<T>>, number: u32) -> Result<(Self, Arc<T>)> {
-        let thing = names.registry.lock().hold(number)?;
+        let thing = names.lock().hold(number)?;
         let names = names.clone();
         Ok((Self { names, number }, thing))
-    }
-
-    pub(super) fn number(&self) -> u32 {
-        self.number
     }
 }
 
 impl<T> Drop for Name<T> {
     fn drop(&mut self) {
-        let last = self.names.registry.lock().remove_holder(self.number);
+        let last = self.names.lock().remove_holder(self.number);
         // Without the lock.
         drop(last);
     }
@@ -172,7 +160,7 @@ pub(crate) struct Piece {
 }
 
 /// The buffers of a device.
-pub(crate) type SharedBuffers = Names<Piece>;
+pub(super) type SharedBuffers = Names<Piece>;
 
 /// A buffer to which a process has references.
 pub(super) struct PieceEntry {
@@ -246,26 +234,22 @@ impl Piece {
 /// is no such buffer.
 pub(super) fn run(process: &Process, command: SharedBuffer) -> Result<Reply<'_>> {
     match command {
-        SharedBuffer::Create { bytes: 0 } => Err(Error::InvalidArgument),
+        SharedBuffer::Create { bytes: 0 } => return Err(Error::InvalidArgument),
         SharedBuffer::Create { bytes } => {
             // CAST: 32 bits into at least 32.
             if bytes as usize > MAX_BYTES {
                 return Err(Error::OutOfResources);
             }
             let piece = Piece::new(bytes as usize)?;
-            let name = Name::new(process.clients.shared_buffers(), piece.clone())?;
-            let id = name.number();
+            let name = Name::new(&process.clients.shared_buffers, piece.clone())?;
+            let id = name.number;
             keep_piece(process, name, piece)?;
-            Ok(Reply::SharedBuffer { id })
+            return Ok(Reply::SharedBuffer { id });
         }
         SharedBuffer::Map { id } => {
-            let (name, piece) = Name::hold(
-                process.clients.users(),
-                process.clients.shared_buffers(),
-                id,
-            )?;
+            let (users, names) = (&process.clients.users, &process.clients.shared_buffers);
+            let (name, piece) = Name::hold(users, names, id)?;
             keep_piece(process, name, piece)?;
-            Ok(Reply::Nothing)
         }
         SharedBuffer::Destroy { id } => {
             let over = {
@@ -279,24 +263,21 @@ pub(super) fn run(process: &Process, command: SharedBuffer) -> Result<Reply<'_>>
                 }
             };
             drop(over);
-            Ok(Reply::Nothing)
         }
-        SharedBuffer::Write { id, user, bytes } => {
-            piece(process, id)?.write(user, bytes)?;
-            Ok(Reply::Nothing)
-        }
+        SharedBuffer::Write { id, user, bytes } => piece(process, id)?.write(user, bytes)?,
         SharedBuffer::Read { id, user, bytes } => {
             let bytes = piece(process, id)?.read(user, bytes)?;
-            Ok(Reply::Copied { bytes })
+            return Ok(Reply::Copied { bytes });
         }
-        SharedBuffer::Unknown => Err(Error::InvalidArgument),
+        SharedBuffer::Unknown => return Err(Error::InvalidArgument),
     }
+    Ok(Reply::Nothing)
 }
 
 /// Adds a reference of the process to a buffer.
 fn keep_piece(process: &Process, name: Name<Piece>, piece: Arc<Piece>) -> Result {
     let mut tables = process.tables();
-    if let Some(at) = place_of_piece(&tables.pieces, name.number()) {
+    if let Some(at) = place_of_piece(&tables.pieces, name.number) {
         let entry = &mut tables.pieces[at];
         let references = entry.references.checked_add(1);
         entry.references = references.ok_or(Error::OutOfResources)?;
@@ -320,7 +301,7 @@ fn keep_piece(process: &Process, name: Name<Piece>, piece: Arc<Piece>) -> Result
 /// does not have it.
 pub(super) fn hold_piece(process: &Process, id: u32) -> Result<(Name<Piece>, Arc<Piece>)> {
     piece(process, id)?;
-    Name::hold_own(process.clients.shared_buffers(), id)
+    Name::hold_own(&process.clients.shared_buffers, id)
 }
 
 fn piece(process: &Process, id: u32) -> Result<Arc<Piece>> {
@@ -330,7 +311,7 @@ fn piece(process: &Process, id: u32) -> Result<Arc<Piece>> {
 }
 
 fn place_of_piece(pieces: &[PieceEntry], id: u32) -> Option<usize> {
-    pieces.iter().position(|entry| entry.name.number() == id)
+    pieces.iter().position(|entry| entry.name.number == id)
 }
 
 #[kunit_tests(galcore_names)]

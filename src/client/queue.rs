@@ -15,7 +15,9 @@ use super::{
     },
     change::{
         Change,
-        Count, //
+        Count,
+        Kind,
+        Returned, //
     },
     check::{
         mistake,
@@ -234,7 +236,10 @@ impl<'a> Queue<'a> {
                     None => return Ok(()),
                 };
                 let back = match memory {
-                    Some(memory) => Some(Change::give_back(process, memory)?),
+                    Some(memory) => Some(Change::new(
+                        process,
+                        Kind::GiveBack(Returned::Memory(memory)),
+                    )?),
                     None => None,
                 };
                 let detached = match process.tables().user_memory.detach(named.info) {
@@ -242,7 +247,7 @@ impl<'a> Queue<'a> {
                     Err(Error::NotFound) => return Ok(()),
                     Err(error) => return Err(error),
                 };
-                let node = match detached.get() {
+                let node = match &detached.object {
                     Mapped::Memory(_) | Mapped::Common => None,
                     Mapped::Node(handle, node) => {
                         import::has_node(process, *handle, node).then_some(*handle)
@@ -267,7 +272,7 @@ impl<'a> Queue<'a> {
                     address))?;
                 if word.is_slow() {
                     drop(tables);
-                    Action::Change(Change::write(process, word, data)?)
+                    Action::Change(Change::new(process, Kind::Write(word, data))?)
                 } else {
                     self.writes.get_or_insert(tables.addresses.removals());
                     Action::Write(word, data)
@@ -303,7 +308,7 @@ impl<'a> Queue<'a> {
 
     fn count(&self, count: Count) -> Result<Action> {
         Ok(if count.counter.is_slow() {
-            Action::Change(Change::count(self.process, count)?)
+            Action::Change(Change::new(self.process, Kind::Count(count))?)
         } else {
             Action::Count(count)
         })
@@ -369,10 +374,10 @@ impl<'a> Queue<'a> {
         for claim in claims {
             match claim {
                 Claim::Buffer(detached) => {
-                    tables.addresses.remove(detached.get().buffer.address());
+                    tables.addresses.remove(detached.object.buffer.address());
                 }
                 Claim::UserMemory(detached) => {
-                    if let Some(memory) = detached.get().memory() {
+                    if let Some(memory) = detached.object.memory() {
                         tables.addresses.remove(memory.address());
                     }
                 }
@@ -406,10 +411,10 @@ impl<'a> Queue<'a> {
             match claim {
                 // As in the C driver, the view ends now, and the memory when the event fires.
                 Claim::Buffer(detached) => {
-                    window::end_view_here(self.process, detached.get().shown());
+                    window::end_view_here(self.process, detached.object.shown());
                     let mut tables = self.process.tables();
-                    let view = Viewed::Buffer(detached.handle());
-                    tables.user_views.remove(detached.get().user, view);
+                    let view = Viewed::Buffer(detached.handle);
+                    tables.user_views.remove(detached.object.user, view);
                     let entry = tables.buffers.give_up(detached);
                     tables
                         .buffer_ledger(entry.non_paged)

@@ -19,7 +19,11 @@
 //! parameter `sharedNodes` shares nodes. Source: sources.md, commands.
 
 use super::{
-    change::Change,
+    change::{
+        Change,
+        Kind,
+        Returned, //
+    },
     client_memory::ClientMemory,
     handles::Handles,
     node::{
@@ -42,85 +46,53 @@ use crate::{
 };
 
 /// A node in the registry.
-struct Shared {
+pub(super) struct Shared {
     node: Arc<Node>,
     owner: Arc<Process>,
 }
 
-/// The registry of all nodes of a device.
-#[pin_data]
-pub(crate) struct SharedNodes {
-    #[pin]
-    registry: Mutex<Handles<Option<Shared>>>,
-}
+/// The registry of all nodes of a device. A reserved handle has `None`.
+pub(super) type SharedNodes = Mutex<Handles<Option<Shared>>>;
 
-impl SharedNodes {
-    /// An empty registry.
-    pub(crate) fn new() -> impl PinInit<Self> {
-        pin_init!(Self {
-            registry <- new_mutex!(Handles::new(), "galcore shared nodes"),
-        })
-    }
-
-    /// Reserves a handle. It names no node until [`SharedNodes::publish`].
-    fn reserve(&self) -> Result<u32> {
-        self.registry.lock().insert(None)
-    }
-
-    /// Adds a node under its handle. The node is in its owner's table.
-    fn publish(&self, handle: u32, shared: Shared) {
-        let mut shared = Some(shared);
-        if let Some(place) = self.registry.lock().get_mut(handle) {
-            core::mem::swap(place, &mut shared);
-        }
-        // If the handle was removed, this drops the node: without the lock.
-        drop(shared);
-    }
-
-    /// Removes a node. From then on, no other process can lock it.
-    fn remove(&self, handle: u32) {
-        let shared = self.registry.lock().remove(handle);
-        // Without the lock, because this may drop the last references.
-        drop(shared);
-    }
-
-    fn node(&self, handle: u32) -> Option<Arc<Node>> {
-        let registry = self.registry.lock();
-        Some(registry.get(handle)?.as_ref()?.node.clone())
-    }
-
-    fn owner(&self, handle: u32) -> Option<Arc<Process>> {
-        let registry = self.registry.lock();
-        Some(registry.get(handle)?.as_ref()?.owner.clone())
-    }
+/// Removes a node from the registry. From then on, no other process can lock it.
+fn remove(registry: &SharedNodes, handle: u32) {
+    let shared = registry.lock().remove(handle);
+    // Without the lock, because this may drop the last references.
+    drop(shared);
 }
 
 impl Process {
     /// The registry, if nodes are shared.
     pub(super) fn registry(&self) -> Option<&SharedNodes> {
         let is_shared = self.device.parameters().shared_nodes;
-        is_shared.then(|| self.clients.shared_nodes())
+        is_shared.then(|| &self.clients.shared_nodes)
     }
 }
 
 /// Adds `entry` to the table, under a handle of the table or the registry. Returns the handle.
 pub(super) fn insert(process: &Arc<Process>, mut entry: NodeEntry) -> Result<u32> {
     if entry.node.wrapped().is_some() {
-        entry.back = Some(Change::give_back_node(process, entry.node.clone())?);
+        entry.back = Some(Change::new(
+            process,
+            Kind::GiveBack(Returned::Node(entry.node.clone())),
+        )?);
     }
     let Some(registry) = process.registry() else {
         return process.tables().insert_node(None, entry);
     };
-    let handle = registry.reserve()?;
-    let shared = Shared {
+    let handle = registry.lock().insert(None)?;
+    let mut shared = Some(Shared {
         node: entry.node.clone(),
         owner: process.clone(),
-    };
+    });
     let inserted = process.tables().insert_node(Some(handle), entry);
-    match inserted {
-        Ok(_) => registry.publish(handle, shared),
-        Err(_) => registry.remove(handle),
+    if inserted.is_err() {
+        remove(registry, handle);
+    } else if let Some(place) = registry.lock().get_mut(handle) {
+        core::mem::swap(place, &mut shared);
     }
+    // If the handle was removed, this drops the node: without the lock.
+    drop(shared);
     inserted
 }
 
@@ -133,7 +105,9 @@ pub(super) fn import(process: &Process, handle: u32) -> Result {
     if process.tables().nodes.get(handle).is_some() {
         return Ok(());
     }
-    let Some(node) = registry.node(handle) else {
+    let node_of = |shared: &Option<Shared>| Some(shared.as_ref()?.node.clone());
+    let node = registry.lock().get(handle).and_then(node_of);
+    let Some(node) = node else {
         return Ok(());
     };
     let entry = NodeEntry::new(ClientMemory::new(node, process)?, Origin::Shared);
@@ -150,13 +124,15 @@ pub(super) fn owner_of(process: &Arc<Process>, handle: u32) -> Arc<Process> {
     let Some(registry) = process.registry() else {
         return process.clone();
     };
-    registry.owner(handle).unwrap_or_else(|| process.clone())
+    let owner_of = |shared: &Option<Shared>| Some(shared.as_ref()?.owner.clone());
+    let owner = registry.lock().get(handle).and_then(owner_of);
+    owner.unwrap_or_else(|| process.clone())
 }
 
 /// Removes a freed node from the registry.
 pub(super) fn unshare(process: &Process, handle: u32) {
     if let Some(registry) = process.registry() {
-        registry.remove(handle);
+        remove(registry, handle);
     }
 }
 
@@ -175,7 +151,7 @@ pub(super) fn unshare_all(process: &Process) {
         match found {
             Some((handle, origin)) => {
                 if origin != Origin::Shared {
-                    registry.remove(handle);
+                    remove(registry, handle);
                 }
                 next = handle + 1;
             }

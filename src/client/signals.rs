@@ -37,65 +37,35 @@ use crate::{
 const MAX_SIGNALS: usize = MAX_HANDLES / 8;
 
 /// A signal in the registry.
-struct Shared {
+pub(super) struct Shared {
     signal: Arc<Signal>,
     /// Number of processes that have it in their tables.
     holders: u32,
 }
 
 /// The registry of all signals of a device.
-#[pin_data]
-pub(crate) struct SharedSignals {
-    #[pin]
-    registry: Mutex<Handles<Shared>>,
-}
+pub(super) type SharedSignals = Mutex<Handles<Shared>>;
 
-impl SharedSignals {
-    /// An empty registry.
-    pub(crate) fn new() -> impl PinInit<Self> {
-        pin_init!(Self {
-            registry <- new_mutex!(Handles::new(), "galcore shared signals"),
-        })
-    }
-
-    /// Adds a new signal of a process. Returns its number. `OutOfResources`: too many signals.
-    fn publish(&self, signal: Arc<Signal>) -> Result<u32> {
-        self.registry.lock().insert(Shared { signal, holders: 1 })
-    }
-
-    fn find(&self, id: u32) -> Option<Arc<Signal>> {
-        Some(self.registry.lock().get(id)?.signal.clone())
-    }
-
-    /// Counts one more process that has the signal.
-    fn join(&self, id: u32) -> Option<Arc<Signal>> {
-        let mut registry = self.registry.lock();
-        let shared = registry.get_mut(id)?;
-        shared.holders = shared.holders.checked_add(1)?;
-        Some(shared.signal.clone())
-    }
-
-    /// Counts one process less. The last one ends the signal.
-    fn leave(&self, id: u32) {
-        let over = {
-            let mut registry = self.registry.lock();
-            match registry.get_mut(id) {
-                Some(shared) if shared.holders > 1 => {
-                    shared.holders -= 1;
-                    None
-                }
-                _ => registry.remove(id),
+/// Counts one process less that has the signal. The last one ends the signal.
+fn leave(registry: &SharedSignals, id: u32) {
+    let over = {
+        let mut registry = registry.lock();
+        match registry.get_mut(id) {
+            Some(shared) if shared.holders > 1 => {
+                shared.holders -= 1;
+                None
             }
-        };
-        if let Some(shared) = over {
-            shared.signal.end();
+            _ => registry.remove(id),
         }
+    };
+    if let Some(shared) = over {
+        shared.signal.end();
     }
 }
 
 /// The registry, if signals are shared.
 fn registry(process: &Process) -> Option<&SharedSignals> {
-    shares_signals(process).then(|| process.clients.shared_signals())
+    shares_signals(process).then(|| &process.clients.shared_signals)
 }
 
 /// CREATE_NATIVE_FENCE: a fence that is signaled when the signal is set. Errors: as
@@ -127,7 +97,7 @@ pub(super) fn run(process: &Process, command: UserSignal) -> Result<Reply<'_>> {
         UserSignal::Create { manual_reset } => {
             let signal = Signal::new(manual_reset)?;
             let id = insert(process, signal)?;
-            Ok(Reply::Signal { id })
+            return Ok(Reply::Signal { id });
         }
         UserSignal::Destroy { id } => {
             // After a fork, the library destroys the inherited signals when the child exits.
@@ -147,18 +117,13 @@ pub(super) fn run(process: &Process, command: UserSignal) -> Result<Reply<'_>> {
             if let Some(entry) = over {
                 has_left(process, id, &entry);
             }
-            Ok(Reply::Nothing)
         }
-        UserSignal::Signal { id, state } => {
-            find(process, id)?.signal(state);
-            Ok(Reply::Nothing)
-        }
+        UserSignal::Signal { id, state } => find(process, id)?.signal(state),
         UserSignal::Wait { id, milliseconds } => {
             let signal = find(process, id)?;
             let what = (WaitFor::Signal(id), Limited::Signal(id, milliseconds));
             restarts::limited(process, what, milliseconds, || 0, |left| signal.wait(left))?;
             waits::finish_returns(process);
-            Ok(Reply::Nothing)
         }
         UserSignal::Map { id } => {
             let mapped = {
@@ -166,18 +131,19 @@ pub(super) fn run(process: &Process, command: UserSignal) -> Result<Reply<'_>> {
                 tables.signals.get_mut(id).map(SignalEntry::map_again)
             };
             mapped.unwrap_or_else(|| join(process, id))?;
-            Ok(Reply::Nothing)
         }
-        UserSignal::Unknown => Err(Error::InvalidArgument),
+        UserSignal::Unknown => return Err(Error::InvalidArgument),
     }
+    Ok(Reply::Nothing)
 }
 
 /// Another process's signal, if signals are shared. `NotFound`: no such signal.
 #[cold]
 #[inline(never)]
 fn of_others(process: &Process, id: u32) -> Result<Arc<Signal>> {
-    let registry = registry(process).ok_or(Error::NotFound)?;
-    registry.find(id).ok_or(Error::NotFound)
+    let registry = registry(process).ok_or(Error::NotFound)?.lock();
+    let shared = registry.get(id).ok_or(Error::NotFound)?;
+    Ok(shared.signal.clone())
 }
 
 /// Whether a number can name another process's signal.
@@ -199,7 +165,7 @@ fn insert(process: &Process, signal: Arc<Signal>) -> Result<u32> {
 #[inline(never)]
 fn insert_shared(process: &Process, registry: &SharedSignals, signal: Arc<Signal>) -> Result<u32> {
     let entry = SignalEntry::new(signal.clone());
-    let id = registry.publish(signal)?;
+    let id = registry.lock().insert(Shared { signal, holders: 1 })?;
     let inserted = {
         let mut tables = process.tables();
         match tables.signals.len() {
@@ -211,7 +177,7 @@ fn insert_shared(process: &Process, registry: &SharedSignals, signal: Arc<Signal
     match inserted {
         Ok(()) => Ok(id),
         Err(error) => {
-            registry.leave(id);
+            leave(registry, id);
             Err(error)
         }
     }
@@ -221,7 +187,12 @@ fn insert_shared(process: &Process, registry: &SharedSignals, signal: Arc<Signal
 /// signal.
 fn join(process: &Process, id: u32) -> Result {
     let registry = registry(process).ok_or(Error::NotFound)?;
-    let signal = registry.join(id).ok_or(Error::NotFound)?;
+    let signal = {
+        let mut registry = registry.lock();
+        let shared = registry.get_mut(id).ok_or(Error::NotFound)?;
+        shared.holders = shared.holders.checked_add(1).ok_or(Error::NotFound)?;
+        shared.signal.clone()
+    };
     let entry = SignalEntry::new(signal);
     let inserted = {
         let mut tables = process.tables();
@@ -238,7 +209,7 @@ fn join(process: &Process, id: u32) -> Result {
     match inserted {
         Ok(()) => Ok(()),
         Err(error) => {
-            registry.leave(id);
+            leave(registry, id);
             error.map_or(Ok(()), Err)
         }
     }
@@ -250,7 +221,7 @@ fn join(process: &Process, id: u32) -> Result {
 fn has_left(process: &Process, id: u32, entry: &SignalEntry) {
     match registry(process) {
         None => entry.signal.end(),
-        Some(registry) => registry.leave(id),
+        Some(registry) => leave(registry, id),
     }
 }
 

@@ -271,7 +271,7 @@ pub(super) fn queue_record(
 #[inline]
 pub(super) fn wait_for_hangs(process: &Process) -> Result {
     process.resets.note_caller();
-    let hangs = process.clients.hangs();
+    let hangs = &process.clients.hangs;
     process.resets.try_out(hangs);
     process.resets.wait_for_hangs(hangs)
 }

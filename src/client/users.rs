@@ -36,7 +36,7 @@ use crate::{
 const MAX_DEBTORS: usize = 256;
 
 /// A user's account.
-struct Entry {
+pub(super) struct Entry {
     /// The time, by the monotonic clock, at which the user is free of debt.
     free_at: Arc<Atomic<u64>>,
     /// Number of [`Member`]s.
@@ -62,7 +62,7 @@ impl Reservation {
 }
 
 /// Accounts by user id.
-struct Accounts(RBTree<u32, Entry>);
+pub(super) struct Accounts(RBTree<u32, Entry>);
 
 impl Accounts {
     /// Adds a member of `user`. Takes `spare` if the user has no account. `EAGAIN`: the user already
@@ -125,64 +125,46 @@ impl Accounts {
 }
 
 /// The users of a device.
-#[pin_data]
-pub(crate) struct Users {
-    #[pin]
-    accounts: Mutex<Accounts>,
+pub(super) type Users = Mutex<Accounts>;
+
+/// No users.
+pub(super) fn none() -> impl PinInit<Users> {
+    new_mutex!(Accounts(RBTree::new()), "galcore users")
 }
 
-impl Users {
-    /// No users.
-    pub(crate) fn new() -> impl PinInit<Self> {
-        pin_init!(Self {
-            accounts <- new_mutex!(Accounts(RBTree::new()), "galcore users"),
-        })
-    }
+/// Adds a process of the calling user. `EAGAIN`: the user has `limit` processes, and is no
+/// administrator. `ENOMEM`.
+pub(super) fn enter_process(users: &Arc<Users>, limit: usize) -> Result<Member> {
+    enter(users, if sys::is_admin() { usize::MAX } else { limit })
+}
 
-    /// Adds a process of the calling user. `EAGAIN`: the user has `limit` processes, and is no
-    /// administrator. `ENOMEM`.
-    pub(super) fn enter_process(self: &Arc<Self>, limit: usize) -> Result<Member> {
-        self.enter(if sys::is_admin() { usize::MAX } else { limit })
-    }
-
-    /// The calling user. It need not have a process. `ENOMEM`.
-    pub(super) fn caller(self: &Arc<Self>) -> Result<Member> {
-        self.enter(usize::MAX)
-    }
-
-    fn enter(self: &Arc<Self>, limit: usize) -> Result<Member> {
-        let user = sys::user_id();
-        let now = sys::monotonic_ns();
-        // Allocate without the lock, because all users take it: a process at the limit of its
-        // cgroup may take long.
-        let mut spare = Some(Reservation::new()?);
-        let free_at = self.accounts.lock().enter(user, limit, now, &mut spare)?;
-        Ok(Member {
-            users: self.clone(),
-            user,
-            free_at,
-        })
-    }
+/// A member of the calling user, which need not have a process.
+fn enter(users: &Arc<Users>, limit: usize) -> Result<Member> {
+    let user = sys::user_id();
+    let now = sys::monotonic_ns();
+    // Allocate without the lock, because all users take it: a process at the limit of its
+    // cgroup may take long.
+    let mut spare = Some(Reservation::new()?);
+    let free_at = users.lock().enter(user, limit, now, &mut spare)?;
+    Ok(Member {
+        users: users.clone(),
+        user,
+        free_at,
+    })
 }
 
 /// Keeps a user's account while a process exists or a call runs.
 pub(super) struct Member {
     users: Arc<Users>,
     user: u32,
-    free_at: Arc<Atomic<u64>>,
-}
-
-impl Member {
     /// The time, by the monotonic clock, at which the user is free of debt.
-    pub(super) fn free_at(&self) -> &Atomic<u64> {
-        &self.free_at
-    }
+    free_at: Arc<Atomic<u64>>,
 }
 
 impl Drop for Member {
     fn drop(&mut self) {
         let now = sys::monotonic_ns();
-        self.users.accounts.lock().leave(self.user, now);
+        self.users.lock().leave(self.user, now);
     }
 }
 
@@ -217,8 +199,8 @@ pub(super) fn look_up<T>(
     users: &Arc<Users>,
     look: impl FnOnce() -> error::Result<T>,
 ) -> error::Result<T> {
-    let user = users.caller()?;
-    let account = user.free_at();
+    let user = enter(users, usize::MAX)?;
+    let account = &user.free_at;
     let mut is_told = false;
     // Each round waits, or another thread of the user was faster. A Unix signal ends the loop.
     loop {

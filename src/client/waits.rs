@@ -10,7 +10,7 @@
 //! sees a signal also sees the effects of the records before it.
 //!
 //! Two effects can take long: writing a word in a part of the pool that the kernel has not mapped,
-//! and synchronizing memory that a record returns to the process ([`Change::give_back`]), unless it
+//! and synchronizing memory that a record returns to the process ([`Kind::GiveBack`]), unless it
 //! is small. A thread that waits for a signal or in STALL applies these, or else the work item.
 //!
 //! Locks: `galcore changes` is a leaf. `galcore returns` ([`Process::returning`]) is above the

@@ -83,7 +83,7 @@ fn show_jobs(f: &mut fmt::Formatter<'_>, clients: &Clients) -> fmt::Result {
         core.engine().for_each_job(|job| {
             let mut submitter = 0;
             let found = clients.for_each_process(|leader, process| {
-                if process.number() == job.process {
+                if process.number == job.process {
                     submitter = leader;
                 }
                 Ok(())
@@ -133,7 +133,7 @@ fn show_resets(f: &mut fmt::Formatter<'_>, clients: &Clients) -> fmt::Result {
         writeln!(f, "core {} {}", core.index(), core.engine().resets())?;
     }
     clients.for_each_process(|leader, process| {
-        let counts = process.resets().counts();
+        let counts = process.resets.counts();
         if counts.guilty == 0 && counts.innocent == 0 {
             return Ok(());
         }
@@ -144,7 +144,7 @@ fn show_resets(f: &mut fmt::Formatter<'_>, clients: &Clients) -> fmt::Result {
         )
     })?;
     let mut result = Ok(());
-    clients.hangs().for_each_user(|user, owed| {
+    clients.hangs.for_each_user(|user, owed| {
         let line = writeln!(f, "user {user} {owed}");
         result = result.and(line);
     });
@@ -169,7 +169,7 @@ fn show_usage(f: &mut fmt::Formatter<'_>, clients: &Clients) -> fmt::Result {
             let place = core.index();
             if jobs[place] > 0 {
                 let [busy, jobs] = [process.busy_on(&core), jobs[place]].map(Decimal);
-                let number = Decimal(process.number());
+                let number = Decimal(process.number);
                 f.write_fmt(fmt!("process {leader} {number} {place} {busy} {jobs}\n"))?;
             }
         }

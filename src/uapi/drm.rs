@@ -224,7 +224,7 @@ impl<C: Calls> NodeFile for File<C> {
     fn views(&self) -> Option<&Views> {
         match &self.views {
             Some(views) => Some(views),
-            None => self.process.as_ref().map(|process| &**process.views()),
+            None => self.process.as_ref().map(|process| &*process.views),
         }
     }
 
@@ -320,7 +320,7 @@ const ENGINES: [HardwareType; 5] = [
 /// Prints the usage of `process`.
 pub(super) fn show(clients: &Clients, process: &Process, out: &SeqFile) {
     seq_print!(out, "drm-driver:\tgalcore\n");
-    seq_print!(out, "drm-client-id:\t{}\n", Decimal(process.number()));
+    seq_print!(out, "drm-client-id:\t{}\n", Decimal(process.number));
     for kind in ENGINES {
         let is_such = |core: &AnyCore| core.kind() == kind;
         let (mut count, mut busy, mut fastest) = (0u32, 0u64, 0u32);

@@ -374,7 +374,7 @@ impl OpenedFile {
     #[cold]
     #[inline(never)]
     fn report_resets(&self, at: usize) -> Result<(), Errno> {
-        let counts = self.process.resets().counts();
+        let counts = self.process.resets.counts();
         let words = [counts.guilty, counts.innocent, counts.dropped, 0];
         UserSlice::new(UserPtr::from_addr(at), core::mem::size_of_val(&words))
             .writer()
@@ -487,7 +487,7 @@ impl FileOperations for OpenedFile {
     }
 
     fn views(&self) -> &Views {
-        self.process.views()
+        &self.process.views
     }
 
     fn mmap(self: ArcBorrow<'_, Self>, area: NewArea<'_>) -> Result<(), Errno> {

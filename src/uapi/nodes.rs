@@ -50,7 +50,7 @@ pub(crate) struct OfCore {
 impl OfCore {
     /// Registers the core `dev`, and creates the missing nodes for it.
     pub(crate) fn new(clients: &Arc<Clients>, dev: &device::Device) -> Self {
-        let mut nodes = clients.drm().lock();
+        let mut nodes = clients.drm.lock();
         for (at, node) in nodes.iter_mut().enumerate() {
             if node.is_none() {
                 *node = new_node(clients, at, dev);
@@ -68,7 +68,7 @@ impl Drop for OfCore {
     /// Moves the core's nodes to another core. The core is no longer published. Ioctls on files of
     /// the old nodes return `ENODEV`.
     fn drop(&mut self) {
-        let mut nodes = self.clients.drm().lock();
+        let mut nodes = self.clients.drm.lock();
         for (at, node) in nodes.iter_mut().enumerate() {
             if node.take_if(|node| node.is_of(&self.dev)).is_some() {
                 let mut cores = self.clients.device().all_cores();
