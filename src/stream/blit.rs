@@ -28,7 +28,7 @@ pub(crate) const RELATIVE: u32 = 1 << 6;
 
 /// `DE_SRC_CONFIG`: tiles of 4 x 4 pixels; the command contains bits or a mask.
 const TILED: u32 = 1 << 7;
-const FROM_STREAM: u32 = 1 << 8;
+pub(crate) const FROM_STREAM: u32 = 1 << 8;
 
 /// `DE_SRC_CONFIG`: layouts of newer cores.
 const NEWER_LAYOUTS: u32 = 3 << 9 | 7 << 17;

@@ -158,6 +158,9 @@ impl Checker<'_> {
                     n => n as usize,
                 };
                 let data = ((first >> 16) & 0x7FF) as usize;
+                if data != 0 {
+                    self.bound(|target, _| target.data())?;
+                }
                 let corners = words.get(2..2 + 2 * rects).ok_or(Fault::Truncated)?;
                 let loaded = self.loaded;
                 self.bound(|target, last_of| {

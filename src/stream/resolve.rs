@@ -199,6 +199,9 @@ pub(crate) enum Problem {
     Beyond(u32, u32),
     /// The driver does not know how far the engine goes with this state and value.
     Unbounded(u32, u32),
+    /// A draw carries data that nothing uses: the state with the source's configuration, and its
+    /// value.
+    Data(u32, u32),
     /// The stream has not loaded states that cannot be lent: one of these, or their unit's first.
     Unloaded(u32),
 }

@@ -41,6 +41,7 @@ pub(super) const NEWER_LAYOUTS: u32 = 7 << 5 | 3 << 9 | 7 << 27;
 const GDI_STRETCH: u32 = 1 << 24;
 const COMMAND_CLEAR: u32 = 0;
 const COMMAND_LINE: u32 = 1;
+const COMMAND_BLIT: u32 = 2;
 const COMMAND_STRETCH: u32 = 4;
 const COMMAND_MULTI: u32 = 8;
 /// The commands of `DRAW_2D` that the sources describe: CLEAR, LINE, BIT_BLT, STRETCH_BLT,
@@ -48,7 +49,7 @@ const COMMAND_MULTI: u32 = 8;
 const DRAWS: [u32; 5] = [
     COMMAND_CLEAR,
     COMMAND_LINE,
-    2,
+    COMMAND_BLIT,
     COMMAND_STRETCH,
     COMMAND_MULTI,
 ];
@@ -140,6 +141,20 @@ impl Target {
             COMMAND_MULTI => self.check_blocks(corners, loaded, last_of),
             _ if reads_source || self.blends()? => self.check_source(corners, last_of),
             _ => Ok(()),
+        }
+    }
+
+    /// Checks a `DRAW_2D` that carries data. Only blits whose source or mask comes with the command
+    /// are known to use it up: else it may be taken for commands.
+    pub(crate) fn data(&self) -> Result<(), Problem> {
+        self.check_plain(bit(CONFIG) | bit(SRC_CONFIG))?;
+        let config = self.values[SRC_CONFIG];
+        if matches!(self.command(), COMMAND_BLIT | COMMAND_STRETCH)
+            && config & blit::FROM_STREAM != 0
+        {
+            Ok(())
+        } else {
+            Err(Problem::Data(STATES[SRC_CONFIG], config))
         }
     }
 

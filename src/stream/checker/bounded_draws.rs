@@ -55,6 +55,7 @@ impl Checker<'_> {
                         Fault::Unbounded(state, value)
                     });
                 }
+                Err(Problem::Data(state, value)) => return Err(Fault::Data(state, value)),
                 Err(Problem::Missing(missing)) => self.lend(missing)?,
                 Err(Problem::Unloaded(state)) => return Err(Fault::Unloaded(state)),
             }

@@ -33,6 +33,9 @@ pub(crate) enum Fault {
     Beyond(u32, u32),
     /// It is not known how far an engine goes with this state (its word address) and value.
     Unbounded(u32, u32),
+    /// A draw carries data, and its source or mask is not that: the state (its word address) with
+    /// the source's configuration, and its value.
+    Data(u32, u32),
     /// A draw lacks a state that bounds it and that cannot be lent ([`bounds`]).
     Missing,
     /// A draw before the stream has loaded states that it must load itself, because they cannot be
@@ -86,6 +89,10 @@ impl Fault {
                 Some(address),
             ),
             Fault::Unbounded(address, _) => ("how far the engine goes with it is not known", Some(address)),
+            Fault::Data(address, _) => (
+                "the draw carries data: it must be a BIT_BLT or STRETCH_BLT with bit 8 of this state",
+                Some(address),
+            ),
             Fault::Missing => ("it draws before it has loaded all states of its target and its source with the drawing engine selected", None),
             Fault::Unloaded(address) => (
                 "it draws before this buffer has loaded all states of this unit with its engine selected",
@@ -131,9 +138,10 @@ pub(super) fn loaded_value(rest: &[Cell<u32>], fault: Fault) -> Option<u32> {
     match fault {
         Fault::NullTarget(_) => return Some(0),
         Fault::Unloaded(_) => return None,
-        Fault::Beyond(_, value) | Fault::Unbounded(_, value) | Fault::TilerOn(value) => {
-            return Some(value);
-        }
+        Fault::Beyond(_, value)
+        | Fault::Unbounded(_, value)
+        | Fault::Data(_, value)
+        | Fault::TilerOn(value) => return Some(value),
         _ => {}
     }
     let address = fault.text().1?;

@@ -230,6 +230,25 @@ mod cases {
                 assert_eq!(fault(&parts, Pipe::Pipe2d, &free, false), None);
             }
         }
+        // Data without a blit that uses it.
+        let data = [0x2001_0100, 0, 0, 0, 5, 0];
+        let blit = [load_state(state::word(0x1234), 1), 2 << 12 | 6];
+        for (command, config, is_right) in [
+            (&[][..], 1 << 8 | 10 << 24, false),
+            (&blit, 10 << 24, false),
+            (&blit, 6 << 24, false),
+            (&blit, 1 << 8 | 10 << 24, true),
+        ] {
+            let from = [load_state(state::word(0x120C), 1), config];
+            let target = target(own, stride);
+            let parts: [&[u32]; 6] = [&target, &clip, &angle, &from, command, &data];
+            let at = 18 + command.len();
+            let fault_of = Fault::Data(state::word(0x120C), config);
+            let wanted = (!is_right).then_some((fault_of, at, Some(config)));
+            let found = fault(&parts, Pipe::Pipe2d, &bounded, false);
+            assert!(found == wanted || is_right && !matches!(found, Some((Fault::Data(..), ..))));
+            assert_eq!(fault(&parts, Pipe::Pipe2d, &free, false), None);
+        }
         // Reads end in the source's memory, too: row 15 of 64 bytes.
         for (stride, is_right) in [(256, true), (270, false)] {
             let source = [

@@ -715,6 +715,17 @@ fn command_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
             .told("odd command", || bench.send(words.words()))
             .map(drop)
     });
+    suite.test("data for nothing", move || {
+        if bench.pipe() != Pipe::Pipe2d {
+            bench.row("data for nothing")?;
+            return harness::skip("this core has no 2D engine");
+        }
+        let mut words = aimed(&bench.target, 2);
+        words.raw(&[0x2001_0100, 0, 0, 1 << 16 | 1, 0x4000_0000, 0]);
+        bench
+            .told("data for nothing", || bench.send(words.words()))
+            .map(drop)
+    });
     suite.test("no target", move || {
         if bench.pipe() != Pipe::Pipe2d {
             bench.row("no target")?;
