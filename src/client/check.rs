@@ -335,26 +335,26 @@ pub(super) enum Hint {
     Before(Owner, u32),
 }
 
-/// Writes the kind of an object and its handle.
-fn write_name(f: &mut fmt::Formatter<'_>, owner: Owner) -> fmt::Result {
-    let name = match owner.kind {
-        Kind::Node => "node",
-        Kind::Buffer => "buffer",
-        Kind::UserMemory => "user memory",
-        Kind::Framebuffer => return f.write_str("a framebuffer"),
-    };
-    write!(f, "{name} {:#x}", owner.handle)
+/// The kind of an object and its handle.
+struct Name(Owner);
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match self.0.kind {
+            Kind::Node => "node",
+            Kind::Buffer => "buffer",
+            Kind::UserMemory => "user memory",
+            Kind::Framebuffer => return f.write_str("a framebuffer"),
+        };
+        write!(f, "{name} {:#x}", self.0.handle)
+    }
 }
 
 impl fmt::Display for Hint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Hint::None => Ok(()),
-            Hint::Freed(owner) => {
-                f.write_str("; it was ")?;
-                write_name(f, owner)?;
-                f.write_str(", which is freed")
-            }
+            Hint::Freed(owner) => f.write_fmt(fmt!("; it was {}, which is freed", Name(owner))),
             Hint::User(None) => {
                 f.write_str("; it is an address of the CPU's, in the pool's mapping")
             }
@@ -366,14 +366,10 @@ impl fmt::Display for Hint {
             }
             Hint::Handle => f.write_str("; it is the handle of a node: LOCK answers its address"),
             Hint::Past(owner, bytes) => {
-                f.write_str("; ")?;
-                write_name(f, owner)?;
-                write!(f, " ends {bytes:#x} bytes before")
+                f.write_fmt(fmt!("; {} ends {bytes:#x} bytes before", Name(owner)))
             }
             Hint::Before(owner, bytes) => {
-                f.write_str("; ")?;
-                write_name(f, owner)?;
-                write!(f, " ends {bytes:#x} bytes after it")
+                f.write_fmt(fmt!("; {} ends {bytes:#x} bytes after it", Name(owner)))
             }
         }
     }
