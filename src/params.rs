@@ -63,9 +63,7 @@ const MAX_AUTOSUSPEND: u32 = 24 * 3600 * 1000;
 /// A core that the parameters describe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CoreLocation {
-    /// Physical address of the registers.
     pub(crate) registers: PhysAddr,
-    /// Size of the registers.
     pub(crate) size: usize,
     /// Interrupt line, in the numbers of board documents.
     pub(crate) line: u32,
@@ -79,11 +77,8 @@ pub(crate) const MAX_LOCATIONS: usize = 8;
 pub(crate) struct Kinds {
     /// 3D, with or without 2D.
     pub(crate) three_d: bool,
-    /// 2D only.
     pub(crate) two_d: bool,
-    /// Vector graphics.
     pub(crate) vector: bool,
-    /// Neural networks.
     pub(crate) neural: bool,
 }
 
@@ -99,7 +94,6 @@ pub(crate) enum Choice {
 /// The clients that may read the cores' counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Profiler {
-    /// No client.
     Off,
     Everybody,
     /// Clients with the right to observe other processes.
@@ -111,7 +105,6 @@ pub(crate) enum Profiler {
 pub(crate) struct Parameters {
     /// The cores for which devices are created: those with an interrupt line.
     pub(crate) locations: [Option<CoreLocation>; MAX_LOCATIONS],
-    /// The kinds of cores to bind.
     pub(crate) kinds: Kinds,
     /// `cores` is set, so other drivers may have the other cores.
     pub(crate) shares_board: bool,
@@ -158,7 +151,6 @@ pub(crate) struct Parameters {
     pub(crate) gpu_timeout: u32,
     /// Milliseconds that a job may delay others until it is dropped. 0: no limit.
     pub(crate) job_timeout: u32,
-    /// Switches idle cores off.
     pub(crate) power_management: bool,
     /// The default idle time before a core goes off, in milliseconds.
     pub(crate) autosuspend: u32,

@@ -59,7 +59,6 @@ impl Returned {
 }
 
 pub(super) enum Kind {
-    /// Remove a lock from a node.
     Unlock {
         node: u32,
         /// Unlock any kind of node, not only a page-backed one.
@@ -67,13 +66,11 @@ pub(super) enum Kind {
         /// The node wraps memory of the process. If this unlock ends the node, the memory returns.
         is_wrapped: bool,
     },
-    /// Free a node.
     Free {
         node: u32,
         /// The node wraps memory of the process.
         is_wrapped: bool,
     },
-    /// Return memory to the process.
     GiveBack(Returned),
     /// Write a word that is slow to write.
     Write(Word, u32),

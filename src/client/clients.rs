@@ -168,7 +168,6 @@ pub(crate) struct Clients {
     pub(super) shared_nodes: SharedNodes,
     #[pin]
     pub(super) shared_signals: SharedSignals,
-    /// The names of nodes.
     pub(super) names: Arc<Names<Node>>,
     pub(super) shared_buffers: Arc<SharedBuffers>,
     pub(super) users: Arc<Users>,

@@ -75,7 +75,6 @@ pub(super) struct NodeEntry {
     pub(super) locks: u32,
     /// Bit mask, by place, of the cores for which it was locked. The last unlock clears it.
     locked_for: u8,
-    /// The view of a page-backed node.
     pub(super) view: PagesView,
     /// The last LOCK asked for a cached view.
     pub(super) is_cached: bool,
@@ -100,7 +99,6 @@ pub(super) struct NodeEntry {
 /// Arguments of LOCK.
 #[derive(Clone, Copy)]
 pub(super) struct Locking {
-    /// Map the user's view cached.
     pub(super) cacheable: bool,
     /// The place of the core that will use the node.
     pub(super) core: usize,
@@ -108,7 +106,6 @@ pub(super) struct Locking {
     pub(super) physical: bool,
     /// The process may lock a page-backed node more than once for the same core.
     pub(super) again: bool,
-    /// The LOCK is by a handle of a DRM file.
     pub(super) of_object: bool,
     pub(super) parts: Parts,
 }
@@ -120,7 +117,6 @@ pub(super) struct Unlocking {
     /// The event removes the lock of all kinds of nodes, not only of page-backed nodes: commands
     /// that use the node may be submitted before the event.
     pub(super) by_event: bool,
-    /// The UNLOCK is by a handle of a DRM file.
     pub(super) of_object: bool,
 }
 
@@ -132,7 +128,6 @@ pub(super) enum Claimed {
 }
 
 impl NodeEntry {
-    /// An unlocked node.
     pub(super) fn new(node: ClientMemory<Node>, origin: Origin) -> Self {
         Self {
             node,

@@ -56,9 +56,7 @@ use crate::{
 
 /// An object that a resolved queue has claimed.
 enum Claim {
-    /// A buffer, detached from the table.
     Buffer(Detached<BufferEntry>),
-    /// User memory, detached from the table.
     UserMemory(Detached<Mapped>),
     /// A node, claimed in the table of its owner.
     Node(Arc<Process>, u32, Claimed),
@@ -449,7 +447,6 @@ impl Drop for Queue<'_> {
 }
 
 impl Queue<'_> {
-    /// Undoes the claims.
     #[cold]
     #[inline(never)]
     fn put_back(&self, claims: KVec<Claim>) {

@@ -300,15 +300,12 @@ pub(super) struct Submission<'a> {
     exit: Exit,
     /// [`AddressSet::version`] of the process's addresses at the last check.
     version: u64,
-    /// The context in the client's memory, if there is one.
     own: Option<&'a mut OwnContext>,
-    /// The context that ATTACH has made, if there is one.
     hold: Option<Hold>,
     /// How to load the attached context. Set when the context is up to date.
     load: Option<Load>,
     /// User address of the delta of the COMMIT. 0: none.
     delta: u64,
-    /// The layout of deltas.
     format: Format,
     /// The deltas that have updated the context.
     merged: Merged,

@@ -105,7 +105,6 @@ pub(super) struct BufferEntry {
 }
 
 impl BufferEntry {
-    /// Its view, if it has one.
     pub(super) fn shown(&self) -> Option<(Backing, usize)> {
         let backing = || Backing::Contiguous((*self.buffer).clone());
         (self.user != 0).then(|| (backing(), self.user))
@@ -158,14 +157,12 @@ pub(super) struct Named {
 /// Published data.
 pub(super) struct Info {
     pub(super) id: u32,
-    /// The user that may read it.
     pub(super) user: u32,
     pub(super) bytes: KVec<u8>,
 }
 
 /// The state in which a process's commands have left a core.
 pub(super) struct PerCore {
-    /// Addresses that they have loaded.
     pub(super) loaded: Loaded,
     /// Data that they have loaded into the 2D pipe, if any.
     pub(super) data: Option<Arc<OwnData>>,

@@ -65,7 +65,6 @@ use kernel::{
 pub(super) trait Calls: Send + Sync + Sized + 'static {
     const DRIVER: Driver;
 
-    /// The names of the ioctls, by number.
     const NAMES: &'static [&'static str];
 
     /// Runs ioctl `number`, whose argument is `words`.
