@@ -63,7 +63,10 @@ use crate::{
         checker::Exit,
         words::Pipe, //
     },
-    sys::user::UserWords, //
+    sys::user::{
+        self,
+        UserWords, //
+    }, //
 };
 use kernel::transmute::AsBytes;
 
@@ -193,19 +196,15 @@ impl OwnContext {
             0 => (0, 0),
             _ => state_range(given)?,
         };
-        let start = usize::try_from(start).map_err(|_| Error::InvalidAddress)?;
-        let mut words = KVVec::from_elem(0u32, bytes / 4, crate::sys::GFP_CLIENT)?;
-        UserSlice::new(UserPtr::from_addr(start), bytes)
-            .reader()
-            .read_slice(zerocopy::IntoBytes::as_mut_bytes(words.as_mut_slice()))
-            .map_err(|_| Error::InvalidAddress)?;
+        let mut words = KVVec::from_elem(0u32, bytes / 4, sys::GFP_CLIENT)?;
+        user::get(start, &mut words).map_err(|_| Error::InvalidAddress)?;
         let mut tables = process.tables();
         if self.keeps_nothing() {
             let PerCore { loaded, kept, .. } = &mut tables.per_core[core.index()];
             if let Some(kept) = kept {
                 kept.follow(loaded.epoch());
                 let (mut all, first) = kept.words(entry, core.engine().caches())?;
-                all.extend_from_slice(&words, crate::sys::GFP_CLIENT)?;
+                all.extend_from_slice(&words, sys::GFP_CLIENT)?;
                 // No known client loads more states.
                 if all.len() <= MAX_STATE_WORDS {
                     (words, entry) = (all, first);
@@ -257,10 +256,8 @@ impl OwnContext {
 
 /// Writes to the client's memory; ignores a fault.
 fn tell<T: AsBytes>(at: Option<u64>, value: &T) {
-    if let Some(at) = at.and_then(|at| usize::try_from(at).ok()) {
-        let _ = UserSlice::new(UserPtr::from_addr(at), core::mem::size_of::<T>())
-            .writer()
-            .write(value);
+    if let Some(at) = at {
+        let _ = user::put(at, value);
     }
 }
 
@@ -320,14 +317,8 @@ fn add_references(user: u64, delta: &Delta, add: i32, format: Format) -> bool {
         return true;
     };
     let count = delta.references.wrapping_add(add);
-    user.checked_add(offset)
-        .and_then(|at| usize::try_from(at).ok())
-        .is_some_and(|at| {
-            UserSlice::new(UserPtr::from_addr(at), 4)
-                .writer()
-                .write(&count)
-                .is_ok()
-        })
+    let at = user.checked_add(offset);
+    at.is_some_and(|at| user::put(at, &count).is_ok())
 }
 
 /// Applies the records of a delta to `buffers`, in pieces.
@@ -341,13 +332,7 @@ fn merge_records(buffers: &mut Buffers, delta: &Delta) {
         let mut words = [0u32; RECORDS_AT_ONCE * abi::DELTA_RECORD_WORDS];
         let some = left.min(RECORDS_AT_ONCE);
         let words = &mut words[..some * abi::DELTA_RECORD_WORDS];
-        let bytes = zerocopy::IntoBytes::as_mut_bytes(words);
-        let length = bytes.len();
-        let Ok(from) = usize::try_from(at) else {
-            return;
-        };
-        let mut reader = UserSlice::new(UserPtr::from_addr(from), length).reader();
-        if reader.read_slice(bytes).is_err() {
+        if user::get(at, words).is_err() {
             return;
         }
         let records = words.chunks_exact(abi::DELTA_RECORD_WORDS);
@@ -361,7 +346,7 @@ fn merge_records(buffers: &mut Buffers, delta: &Delta) {
         }));
         left -= some;
         // CAST: at most 64 bits.
-        let Some(next) = at.checked_add(length as u64) else {
+        let Some(next) = at.checked_add(core::mem::size_of_val(words) as u64) else {
             return;
         };
         at = next;

@@ -37,7 +37,8 @@ use crate::{
         MAX_SHARED_BUFFERS as LIMIT,
         MAX_SHARED_BUFFER_BYTES as MAX_BYTES, //
     },
-    prelude::*, //
+    prelude::*,
+    sys::user, //
 };
 
 /// The most attempts to find a free name.
@@ -190,11 +191,7 @@ impl Piece {
         if user == 0 || length == 0 || length > self.content.lock().bytes.len() {
             return Err(Error::InvalidArgument);
         }
-        let user = usize::try_from(user).map_err(|_| Error::InvalidArgument)?;
-        let mut copy = KVec::new();
-        UserSlice::new(UserPtr::from_addr(user), length)
-            .reader()
-            .read_all(&mut copy, crate::sys::GFP_CLIENT)?;
+        let copy = user::get_bytes(user, length)?;
         let mut content = self.content.lock();
         for (to, from) in content.bytes.iter_mut().zip(&copy) {
             *to = *from;
@@ -220,10 +217,7 @@ impl Piece {
         if copy.is_empty() || user == 0 {
             return Err(Error::InvalidArgument);
         }
-        let user = usize::try_from(user).map_err(|_| Error::InvalidArgument)?;
-        UserSlice::new(UserPtr::from_addr(user), copy.len())
-            .writer()
-            .write_slice(&copy)?;
+        user::put_bytes(user, &copy)?;
         // CAST: at most [`MAX_BYTES`].
         Ok(Some(copy.len() as u32))
     }

@@ -280,10 +280,7 @@ pub(super) fn read_counters_2d(process: &Process, selector: CoreSelector, user: 
     let cells = take_counters(process, selector, FLAT)?;
     let of = |counter: Counter| counter.value(&cells).unwrap_or(0);
     let answer = [of(Counter::Cycles), of(Counter::Pixels2d)];
-    let bytes = core::mem::size_of_val(&answer);
-    Ok(UserSlice::new(UserPtr::from_addr(at), bytes)
-        .writer()
-        .write(&answer)?)
+    Ok(sys::user::put(at, &answer)?)
 }
 
 /// Texts that DEBUG logs.

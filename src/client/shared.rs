@@ -42,7 +42,8 @@ use crate::{
         MAX_SHARED_INFO_BYTES, //
     },
     memory::Node,
-    prelude::*, //
+    prelude::*,
+    sys::user, //
 };
 
 /// A node in the registry.
@@ -160,11 +161,6 @@ pub(super) fn unshare_all(process: &Process) {
     }
 }
 
-fn address(user: u64) -> Result<UserPtr> {
-    let at = usize::try_from(user).map_err(|_| Error::InvalidArgument)?;
-    Ok(UserPtr::from_addr(at))
-}
-
 /// SET_SHARED_INFO. `InvalidData`: the number has data of another size, or no such node.
 /// `OutOfResources`: too much data, or data that cannot be read. `OutOfMemory`.
 pub(super) fn write(process: &Arc<Process>, info: SharedInfo) -> Result {
@@ -172,20 +168,12 @@ pub(super) fn write(process: &Arc<Process>, info: SharedInfo) -> Result {
         let length = usize::try_from(info.bytes).ok();
         let length = length.filter(|&length| length <= MAX_SHARED_INFO_BYTES);
         let length = length.ok_or(Error::OutOfResources)?;
-        let mut bytes = KVec::new();
-        UserSlice::new(address(info.data)?, length)
-            .reader()
-            .read_all(&mut bytes, sys::GFP_CLIENT)?;
-        let old = keep(process, info.id, bytes)?;
+        let old = keep(process, info.id, user::get_bytes(info.data, length)?)?;
         drop(old);
     }
     if info.node != 0 {
         let mut words = [0; NOTE_WORDS];
-        let length = core::mem::size_of_val(&words);
-        let mut reader = UserSlice::new(address(info.node_data)?, length).reader();
-        for word in &mut words {
-            *word = reader.read()?;
-        }
+        user::get(info.node_data, &mut words)?;
         with_note(process, info.node, |note| {
             if info.is_rectangle {
                 note.enlarge(&Note(words))
@@ -233,9 +221,7 @@ pub(super) fn read(process: &Arc<Process>, info: SharedInfo) -> Result {
         let bytes = shared_info(&owner, info.id, reader, info.bytes)?;
         // Drop the owner before the copy, so that the memory of an ending process is freed.
         drop(owner);
-        UserSlice::new(address(info.data)?, bytes.len())
-            .writer()
-            .write_slice(&bytes)?;
+        user::put_bytes(info.data, &bytes)?;
     }
     if info.node != 0 {
         let mut answer = Note::default();
@@ -246,10 +232,7 @@ pub(super) fn read(process: &Arc<Process>, info: SharedInfo) -> Result {
                 *note
             };
         })?;
-        let length = core::mem::size_of_val(&answer.0);
-        UserSlice::new(address(info.node_data)?, length)
-            .writer()
-            .write(&answer.0)?;
+        user::put(info.node_data, &answer.0)?;
     }
     Ok(())
 }

@@ -23,9 +23,11 @@ use crate::{
         MAX_TASK_BYTES, //
     },
     prelude::*,
-    sys::user::append_words, //
+    sys::user::{
+        self,
+        append_words, //
+    }, //
 };
-use kernel::uaccess::UserPtr;
 
 /// Blocks of a task table: the front end, the tessellator, the drawing engine and the pixel engine.
 /// All other blocks have no interrupt.
@@ -128,7 +130,5 @@ pub(super) fn read_tasks(commit: &Commit, table: &Table) -> Result<KVVec<(usize,
 
 /// Writes the name of its context into the client's memory.
 pub(super) fn write_name(commit: &Commit, name: u64) -> Result<(), Errno> {
-    let at = usize::try_from(commit.context + vector::context_id())?;
-    let mut writer = UserSlice::new(UserPtr::from_addr(at), 8).writer();
-    writer.write_slice(&name.to_ne_bytes())
+    user::put(commit.context + vector::context_id(), &name)
 }

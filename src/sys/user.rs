@@ -9,8 +9,14 @@ use super::{
     prelude::*,
     GFP_CLIENT, //
 };
-use core::mem::MaybeUninit;
-use kernel::uaccess::UserPtr;
+use core::mem::{
+    size_of,
+    MaybeUninit, //
+};
+use kernel::{
+    transmute::AsBytes,
+    uaccess::UserPtr, //
+};
 
 /// Size of a word, in bytes.
 const WORD: usize = 4;
@@ -64,6 +70,38 @@ impl<const N: usize> UserWords<N> {
         // SAFETY: `read_raw` has initialized the first part, and the line above the rest.
         Ok(unsafe { &mut *(core::ptr::from_mut(room) as *mut [u32]) })
     }
+}
+
+/// `bytes` bytes of user memory at `at`. `EINVAL`: no such address.
+#[inline]
+fn slice(at: impl TryInto<usize>, bytes: usize) -> Result<UserSlice> {
+    let at = at.try_into().map_err(|_| EINVAL)?;
+    Ok(UserSlice::new(UserPtr::from_addr(at), bytes))
+}
+
+/// Copies user memory at `at` to `words`. `EINVAL`: no such address. `EFAULT`.
+pub(crate) fn get(at: impl TryInto<usize>, words: &mut [u32]) -> Result {
+    let bytes = zerocopy::IntoBytes::as_mut_bytes(words);
+    slice(at, bytes.len())?.reader().read_slice(bytes)
+}
+
+/// A copy of `count` bytes of user memory. Errors: as [`get`]; `ENOMEM`.
+pub(crate) fn get_bytes(at: impl TryInto<usize>, count: usize) -> Result<KVec<u8>> {
+    let mut bytes = KVec::new();
+    slice(at, count)?
+        .reader()
+        .read_all(&mut bytes, GFP_CLIENT)?;
+    Ok(bytes)
+}
+
+/// Copies `value` to user memory at `at`. Errors: as [`get`].
+pub(crate) fn put<T: AsBytes>(at: impl TryInto<usize>, value: &T) -> Result {
+    slice(at, size_of::<T>())?.writer().write(value)
+}
+
+/// Copies `bytes` to user memory at `at`. Errors: as [`get`].
+pub(crate) fn put_bytes(at: impl TryInto<usize>, bytes: &[u8]) -> Result {
+    slice(at, bytes.len())?.writer().write_slice(bytes)
 }
 
 /// Appends `count` words of user memory from `at` to `words`. `EFAULT`: they cannot be read.

@@ -36,7 +36,10 @@ use crate::{
     prelude::*,
     sys::{
         chrdev::Caller,
-        user::UserWords, //
+        user::{
+            self,
+            UserWords, //
+        }, //
     }, //
 };
 
@@ -178,14 +181,7 @@ impl OpenedFile {
         let words = room
             .read(argument.input, bytes)
             .map_err(|_| malformed("the interface", argument.input))?;
-        let mut read = |at: u64, words: &mut [u32]| {
-            usize::try_from(at).is_ok_and(|at| {
-                UserSlice::new(UserPtr::from_addr(at), core::mem::size_of_val(words))
-                    .reader()
-                    .read_slice(zerocopy::IntoBytes::as_mut_bytes(words))
-                    .is_ok()
-            })
-        };
+        let mut read = |at: u64, words: &mut [u32]| user::get(at, words).is_ok();
         let model = self.clients.device().model();
         Ok(left.weigh(guess, words, self.process.object_kinds(), model, &mut read))
     }

@@ -50,7 +50,10 @@ use crate::{
             FileOperations,
             OpenFile, //
         },
-        user::UserWords,
+        user::{
+            self,
+            UserWords, //
+        },
         vma::{
             NewArea,
             Views, //
@@ -145,7 +148,6 @@ fn answered(result: Result) -> Result<isize, Errno> {
 }
 
 impl OpenedFile {
-    /// Reads the argument of an ioctl.
     #[inline(always)]
     fn argument(&self, caller: Caller, at: usize) -> Result<(Argument, Format)> {
         let known = self.interface.load(Relaxed);
@@ -267,10 +269,7 @@ impl OpenedFile {
         };
         // All candidate generations have the status at this offset.
         let at = argument.input.wrapping_add(format.status_at());
-        let written = UserSlice::new(UserPtr::from_addr(at), 4)
-            .writer()
-            .write(&number);
-        match written {
+        match user::put(at, &number) {
             Err(_) if has_parts => malformed("the interface", at),
             _ => error,
         }
@@ -376,9 +375,7 @@ impl OpenedFile {
     fn report_resets(&self, at: usize) -> Result<(), Errno> {
         let counts = self.process.resets.counts();
         let words = [counts.guilty, counts.innocent, counts.dropped, 0];
-        UserSlice::new(UserPtr::from_addr(at), core::mem::size_of_val(&words))
-            .writer()
-            .write(&words)
+        user::put(at, &words)
     }
 
     /// GALCORE_IOC_SET_INTERFACE: selects the file's generation.
