@@ -55,6 +55,15 @@ fn be_other() -> Result<()> {
             paint.prove(0xff00_7007)?;
             Ok("drawn".to_string())
         }
+        // Loads colours of the 2D engine while the 3D engine is selected.
+        ["recolour"] => {
+            let mut stream = Stream::new();
+            stream
+                .states(0x1268, &[0xf, 0, THEIRS, THEIRS])
+                .state(0x12c0, THEIRS);
+            client.run(Pipe::Pipe3d, &stream)?;
+            Ok("recoloured".to_string())
+        }
         _ => bail!("{words:?}?"),
     })
 }
@@ -69,7 +78,7 @@ pub const BYTES: u32 = 0x4000;
 pub struct Bench<'a> {
     /// The device of this process.
     pub device: &'a Device,
-    /// The other process. It answers "intact" and "draw".
+    /// The other process. It answers "intact", "draw" and "recolour".
     pub other: Other,
     /// Node, address and memory of each node of this process.
     pub own: Vec<(Node, u32, Memory)>,

@@ -26,6 +26,7 @@ use galcore_client::Stream;
 use galcore_selftests::control::Control;
 use galcore_selftests::fixture::expect_pixels;
 use galcore_selftests::fixture::has_2d;
+use galcore_selftests::fixture::has_3d;
 use galcore_selftests::fixture::Paint;
 use galcore_selftests::fixture::Random;
 use galcore_selftests::fixture::HEIGHT;
@@ -218,6 +219,29 @@ fn others_memory_stays(paint: &mut Paint) -> Result<()> {
     }
     bench.close()?;
     paint.prove(0xff04_0506)
+}
+
+/// What this process has loaded stays as another process loads the same states while the 3D engine is selected.
+fn colours_stay(paint: &mut Paint) -> Result<()> {
+    let mut bench = Bench::new(&paint.client)?;
+    let (address, memory) = (bench.own[0].1, bench.own[0].2.clone());
+    let mut stream = Stream::new();
+    stream.state(state::DE_DEST_ADDRESS, address);
+    target_states(&mut stream, 64, 0);
+    kick(&mut stream, 0);
+    let mut bare = Stream::new();
+    kick(&mut bare, 0);
+    for (what, stream) in [("states and draw", stream), ("a draw alone", bare)] {
+        memory.fill(OURS);
+        same(what, bench.send(Pipe::Pipe2d, &stream)?, Status::OK)?;
+        for place in [0, 12, 64, 76] {
+            same("a pixel", memory.read(place), THEIRS + 1)?;
+        }
+        let answer = bench.other.ask("recolour")?;
+        same("it", answer.as_str(), "recoloured")?;
+    }
+    bench.close()?;
+    paint.prove(0xff04_0508)
 }
 
 /// Two threads at once: one loads strides of either kind, the other draws with what is loaded. Whichever it is, what is
@@ -873,9 +897,20 @@ fn main() -> ExitCode {
         suite.test("no draw reaches another process's memory", move || {
             others_memory_stays(&mut paint.borrow_mut())
         });
-        suite.test("of two threads, too", move || {
-            threads_agree(&mut paint.borrow_mut(), 20 * count)
-        });
+        suite.test(
+            "colours survive another process's, loaded for the other engine",
+            move || {
+                let mut paint = paint.borrow_mut();
+                if !has_3d(paint.client.identity()) {
+                    return skip("this core has one engine");
+                }
+                colours_stay(&mut paint)
+            },
+        );
+        suite.test(
+            "no draw of two threads reaches another process's memory",
+            move || threads_agree(&mut paint.borrow_mut(), 20 * count),
+        );
         let has_filter = paint.borrow().client.identity().chip_features & 1 << 20 == 0;
         suite.test("no source is read past the end of its memory", move || {
             reads_end(&mut paint.borrow_mut(), has_filter)
