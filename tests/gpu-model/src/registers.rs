@@ -510,6 +510,8 @@ pub mod state {
         DE_CLEAR_PIXEL_VALUE_LOW = 0x1270;
         /// PE10 clear: bytes 4 to 7.
         DE_CLEAR_PIXEL_VALUE_HIGH = 0x1274;
+        /// Fraction of the source's origin, for filters in parts.
+        DE_SRC_ORIGIN_FRACTION = 0x1278;
         /// Alpha blending: `[0]` enable; PE10: global alpha values.
         DE_ALPHA_CONTROL = 0x127c;
         /// Alpha and blending modes.

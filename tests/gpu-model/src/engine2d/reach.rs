@@ -198,6 +198,7 @@ impl Kick {
             (DE_SRC_ORIGIN, origin),
             // This engine goes by the factors alone.
             (DE_SRC_SIZE, random.below(2) << 16 | random.below(2)),
+            (DE_SRC_ORIGIN_FRACTION, 0),
             (
                 DE_SRC_ROTATION_CONFIG,
                 by_state << 16 | 16 + random.below(24),
