@@ -380,7 +380,9 @@ impl Tables {
     pub(super) fn hint(&self, refusal: &Refusal) -> Hint {
         let address = match (refusal.fault, refusal.value) {
             (Fault::Address(_), Some(address)) => address,
-            (Fault::Beyond(_, address), _) => return self.room_after(address),
+            (Fault::Beyond(_, address) | Fault::BeyondTiles(_, address), _) => {
+                return self.room_after(address)
+            }
             _ => return Hint::None,
         };
         // CAST: 32 bits into at least 32.

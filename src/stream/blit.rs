@@ -26,8 +26,9 @@ const NV16: u32 = 18;
 /// `DE_SRC_CONFIG`: the origin is relative to the coordinates of the target.
 pub(crate) const RELATIVE: u32 = 1 << 6;
 
-/// `DE_SRC_CONFIG`: tiles of 4 x 4 pixels; the command contains bits or a mask.
-const TILED: u32 = 1 << 7;
+/// `DE_SRC_CONFIG`: tiles of 4 x 4 pixels.
+pub(crate) const TILED: u32 = 1 << 7;
+/// `DE_SRC_CONFIG`: the command contains bits or a mask.
 pub(crate) const FROM_STREAM: u32 = 1 << 8;
 
 /// `DE_SRC_CONFIG`: layouts of newer cores.

@@ -282,7 +282,7 @@ impl Checker<'_> {
             self.uses.add(states::pipe_of(address));
             // The hardware would also convert the replacement of 0.
             if converted {
-                return Err(Fault::Address(address));
+                return Err(Fault::State(address));
             }
             let resolved = match self.lookup.resolve(address, value) {
                 Some(resolved) => resolved,

@@ -30,7 +30,8 @@ pub(crate) enum Lint {
     Empty,
     /// They set a target, but draw nothing.
     NoDraw,
-    /// The command at this word reads a source that no commands have loaded.
+    /// The command at this word reads a source that no commands have loaded, or only with 0 or with
+    /// memory freed since.
     NoSource(usize),
     /// The command at this word draws to a target that no commands have loaded.
     NoTarget(usize),
@@ -47,7 +48,7 @@ impl fmt::Display for Lint {
             ),
             Lint::NoSource(at) => write!(
                 f,
-                "a blit from state 0x1200 (DE.SRC_ADDRESS), which is 0 or was never loaded, at word {at}"
+                "a blit from state 0x1200 (DE.SRC_ADDRESS), which is 0, was never loaded, or whose memory is freed, at word {at}"
             ),
             Lint::NoTarget(at) => write!(
                 f,

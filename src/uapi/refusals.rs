@@ -174,6 +174,8 @@ impl Refused<'_> {
             Attach { .. } | Stall { .. } | EventCommit { .. } | VectorCommit(_) | QueryCommandBuffer
                 | Commit(_) | CommitAll { .. }, Error::InvalidArgument
                 => "see the line before; without one, the core that hardwareType names does not do this";
+            Commit(_) | CommitAll { .. }, _
+                => "see the line before: of such lines there are ten in 5 s at most";
             _, _ => "the interface's page says what this status means here";
         }
     }

@@ -532,6 +532,12 @@ impl Target {
         self.room_of(ADDRESS, needed, last_of)
     }
 
+    /// Whether `state` is the address of a tiled target or source.
+    pub(crate) fn is_tiled(&self, state: u32) -> bool {
+        state == STATES[ADDRESS] && self.values[CONFIG] & TILED != 0
+            || state == SOURCE && self.values[SRC_CONFIG] & blit::TILED != 0
+    }
+
     /// The command of `DRAW_2D`.
     fn command(&self) -> u32 {
         self.values[CONFIG] >> 12 & 0xF

@@ -369,6 +369,11 @@ pub(super) fn is_block(state: u32) -> bool {
     state.wrapping_sub(four) < 4 * GROUPS || state.wrapping_sub(eight) < 8 * GROUPS
 }
 
+/// The set of `state`, if it is one of [`BLOCKS`].
+pub(crate) fn set_of(state: u32) -> Option<usize> {
+    is_block(state).then(|| block_of(state).0)
+}
+
 /// Whether `state`, one of [`BLOCKS`], is the angle of a source.
 pub(super) fn is_block_angle(state: u32) -> bool {
     BLOCKS

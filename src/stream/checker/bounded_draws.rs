@@ -46,13 +46,19 @@ impl Checker<'_> {
                     // The stream has loaded 0, which became the scratch address.
                     let is_scratch = address == lookup.scratch(state);
                     let address = if is_scratch { 0 } else { address };
-                    return Err(Fault::Beyond(state, address));
+                    return Err(if target.is_tiled(state) {
+                        Fault::BeyondTiles(state, address)
+                    } else {
+                        Fault::Beyond(state, address)
+                    });
                 }
                 Err(Problem::Unbounded(state, value)) => {
-                    return Err(if self.loaded.is_some_and(|loaded| loaded.is_lent(state)) {
-                        Fault::Missing
-                    } else {
-                        Fault::Unbounded(state, value)
+                    let is_lent = self.loaded.is_some_and(|loaded| loaded.is_lent(state));
+                    return Err(match (is_lent, value) {
+                        (false, _) => Fault::Unbounded(state, value),
+                        // No stream has loaded it, or with 0.
+                        (true, 0) => Fault::Missing,
+                        (true, _) => Fault::Earlier(state, value),
                     });
                 }
                 Err(Problem::Data(state, value)) => return Err(Fault::Data(state, value)),

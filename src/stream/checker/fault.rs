@@ -31,8 +31,12 @@ pub(crate) enum Fault {
     /// A draw past the end of the memory that its target or a source begins in: the state (its word
     /// address) with that address, and its value.
     Beyond(u32, u32),
+    /// As [`Fault::Beyond`], of a tiled surface of the 2D engine.
+    BeyondTiles(u32, u32),
     /// It is not known how far an engine goes with this state (its word address) and value.
     Unbounded(u32, u32),
+    /// As [`Fault::Unbounded`], by a value that an earlier stream has loaded.
+    Earlier(u32, u32),
     /// A draw carries data, and its source or mask is not that: the state (its word address) with
     /// the source's configuration, and its value.
     Data(u32, u32),
@@ -82,20 +86,37 @@ impl Fault {
             Fault::NullTarget(address) => ("it draws there, to address 0", Some(address)),
             Fault::Beyond(address, _) => (
                 match (bounds::is_status(address), bounds::is_read(address)) {
+                    _ if bounds::set_of(address).is_some() => "it reads past the end of that memory; with several sources the origin counts as relative and as absolute",
                     (true, _) => "a resolve with tile status on (state 0x1654, bit 1) goes past that memory",
                     (_, true) => "it reads past the end of that memory",
                     (_, false) => "it draws past the end of that memory",
                 },
                 Some(address),
             ),
+            Fault::BeyondTiles(address, _) => (
+                if bounds::is_read(address) {
+                    "it reads past the end of that memory (tiled, with a stride that counts as that of a row of pixels)"
+                } else {
+                    "it draws past the end of that memory (tiled, with a stride that counts as that of a row of pixels)"
+                },
+                Some(address),
+            ),
             Fault::Unbounded(address, _) => ("how far the engine goes with it is not known", Some(address)),
+            Fault::Earlier(address, _) => (
+                "how far the engine goes with it is not known; an earlier buffer has loaded it",
+                Some(address),
+            ),
             Fault::Data(address, _) => (
                 "the draw carries data: it must be a BIT_BLT or STRETCH_BLT with bit 8 of this state",
                 Some(address),
             ),
             Fault::Missing => ("it draws before it has loaded all states of its target and its source with the drawing engine selected", None),
             Fault::Unloaded(address) => (
-                "it draws before this buffer has loaded all states of this unit with its engine selected",
+                match bounds::set_of(address) {
+                    Some(0) if address != bounds::BLOCKS_FIRST => "it draws before this buffer has loaded all states of its sources in the set for 4 (0x12800 on), which this or an earlier buffer has used",
+                    Some(1) => "it draws before this buffer has loaded all states of its sources in the set for 8 (0x12a00 on), which this or an earlier buffer has used",
+                    _ => "it draws before this buffer has loaded all states of this unit with its engine selected",
+                },
                 Some(address),
             ),
             Fault::TilerOn(_) => ("it leaves the YUV tiler on: load 0 after the last kick, with the 3D engine selected", Some(resolve::CONFIG)),
@@ -139,7 +160,9 @@ pub(super) fn loaded_value(rest: &[Cell<u32>], fault: Fault) -> Option<u32> {
         Fault::NullTarget(_) => return Some(0),
         Fault::Unloaded(_) => return None,
         Fault::Beyond(_, value)
+        | Fault::BeyondTiles(_, value)
         | Fault::Unbounded(_, value)
+        | Fault::Earlier(_, value)
         | Fault::Data(_, value)
         | Fault::TilerOn(value) => return Some(value),
         _ => {}

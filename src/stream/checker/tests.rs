@@ -28,6 +28,7 @@ mod cases {
         },
         sys::prelude::*, //
     };
+    use kernel::str::CString;
 
     pub(super) const SCRATCH: Scratch = Scratch {
         addresses: [0xFC00_0000, 0xFC80_0000],
@@ -311,6 +312,40 @@ mod cases {
         ] {
             let words = [load_state(state::DE_VR_CONFIG, 1), value];
             assert_eq!(fault(&words, Pipe::Pipe2d), wanted);
+        }
+    }
+
+    #[test]
+    fn the_text_says_what_is_missing() {
+        let text = |fault| {
+            let refusal = Refusal {
+                at: 2,
+                word: 0x2000_0100,
+                value: None,
+                fault,
+            };
+            CString::try_from_fmt(kernel::prelude::fmt!("{refusal}")).unwrap()
+        };
+        for (fault, part) in [
+            (
+                Fault::Unloaded(state::word(0x12834)),
+                &b"for 4 (0x12800 on), which this or an earlier buffer has used, at word 2 (0x20000100)"
+                    [..],
+            ),
+            (
+                Fault::Unloaded(state::word(0x12A60)),
+                b"for 8 (0x12a00 on), which this or an earlier buffer has used, at word 2 (0x20000100)",
+            ),
+            (
+                Fault::Unloaded(state::word(0x1678)),
+                b"of this unit with its engine selected, at word 2 (0x20000100)",
+            ),
+            (
+                Fault::Beyond(state::word(0x12800), 4),
+                b"counts as relative and as absolute, at word 2 (0x20000100)",
+            ),
+        ] {
+            assert!(text(fault).to_bytes().ends_with(part));
         }
     }
 

@@ -279,7 +279,7 @@ mod cases {
     fn an_address_is_not_converted() {
         for value in [0, 0x4000] {
             let words = [load_state(state::word(0x1608), 1) | FIXP, value];
-            let refused = Some(Fault::Address(state::word(0x1608)));
+            let refused = Some(Fault::State(state::word(0x1608)));
             assert_eq!(fault_of_process(&words), refused);
             let result = check_process(&mut copy(&words), None, true);
             assert_eq!(result.err().map(|refusal| refusal.fault), refused);

@@ -268,6 +268,18 @@ mod cases {
             let wanted = (!is_right).then_some((beyond, 32, Some(own)));
             assert_eq!(fault(&parts, Pipe::Pipe2d, &bounded, false), wanted);
         }
+        // Tiles with the stride of a row of tiles.
+        let tiled = [
+            load_state(state::DE_DEST_ADDRESS, 4),
+            own,
+            4 * stride,
+            0,
+            1 << 8 | 6,
+            0,
+        ];
+        let parts: [&[u32]; 4] = [&tiled, &clip, &angle, &draw];
+        let wanted = Some((Fault::BeyondTiles(DE_DEST, own), 16, Some(own)));
+        assert_eq!(fault(&parts, Pipe::Pipe2d, &bounded, false), wanted);
         // A replaced target is scratch memory, and a draw must stay in it.
         let stray = |stride| {
             let target = target(0x8000, stride);
@@ -324,6 +336,13 @@ mod cases {
         let wide = [load_state(state::word(0x122C), 1), stride + 4];
         assert_eq!(lent(&[&wide], false), (None, 0));
         assert_eq!(lent(&[&draw], false).0, Some(Fault::Beyond(DE_DEST, own)));
+        loaded.begin(Origin::Bare);
+        let odd = [load_state(state::word(0x122C), 1), 1 << 20];
+        assert_eq!(lent(&[&odd], false), (None, 0));
+        let earlier = Fault::Earlier(state::word(0x122C), 1 << 20);
+        assert_eq!(lent(&[&draw], false).0, Some(earlier));
+        loaded.begin(Origin::Bare);
+        assert_eq!(lent(&[&wide], false), (None, 0));
         loaded.begin(Origin::Bare);
         // The lent value is loaded before the stream's own first load.
         let parts: [&[u32]; 4] = [&draw, &wide, &target, &draw];

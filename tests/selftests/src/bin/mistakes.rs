@@ -715,6 +715,25 @@ fn command_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
             .told("odd command", || bench.send(words.words()))
             .map(drop)
     });
+    suite.test("odd value of an earlier buffer", move || {
+        let name = "odd value of an earlier buffer";
+        if bench.pipe() != Pipe::Pipe2d {
+            bench.row(name)?;
+            return harness::skip("this core has no 2D engine");
+        }
+        let mut states = Stream::new();
+        states
+            .states(
+                0x1228,
+                &[bench.target.location.address, 1 << 20, 0, 1 << 12 | 6],
+            )
+            .states(state::DE_CLIP_TOP_LEFT, &[0, 8 << 16 | 16])
+            .state(0x12bc, 0);
+        same("states", bench.send(states.words())?.as_str(), "0")?;
+        let mut draw = Stream::new();
+        draw.draw_2d(&[(0, 8 << 16 | 16)]);
+        bench.told(name, || bench.send(draw.words())).map(drop)
+    });
     suite.test("data for nothing", move || {
         if bench.pipe() != Pipe::Pipe2d {
             bench.row("data for nothing")?;
