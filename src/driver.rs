@@ -138,7 +138,7 @@ impl Drop for ClientsGuard {
         // the end of a process takes three steps.
         for _ in 0..END_ROUNDS {
             sys::work::flush();
-            if !clients.device().reclaimer().is_busy() {
+            if !clients.device().reclaimer.is_busy() {
                 break;
             }
         }
@@ -231,7 +231,7 @@ impl platform::Driver for Driver {
         let hardware = Hardware::new(
             dev,
             place.index(),
-            device.memory().owner(),
+            device.memory.owner(),
             registers,
             power,
             identity,
@@ -247,15 +247,15 @@ impl platform::Driver for Driver {
             dev_err!(dev, "its interrupt cannot be requested ({error:?})\n");
         })?;
         core.start().inspect_err(|_| core.drain())?;
-        let parameters = device.parameters();
+        let parameters = &device.parameters;
         let (delay, stays_on) = (parameters.autosuspend, !parameters.power_management);
-        let switch = core.power_switch(device.memory());
+        let switch = core.power_switch(&device.memory);
         let power = Managed::new(dev, &supply, switch, delay, stays_on)?;
         let published = running.place.publish(core)?;
         clients.set_speeds();
         let (governed, shown) = match (kind, &points) {
             (HardwareType::ThreeD | HardwareType::Both, Some(points)) => {
-                let governed = device.governor().add(hardware, points.clone())?;
+                let governed = device.governor.add(hardware, points.clone())?;
                 (Some(governed), show_govern(dev))
             }
             _ => (None, None),
@@ -308,12 +308,12 @@ struct Govern;
 impl Attribute for Govern {
     fn show(text: &mut Text<'_>) -> Result {
         let clients = CLIENTS.get().ok_or(ENODEV)?;
-        clients.device().governor().show(text)
+        clients.device().governor.show(text)
     }
 
     fn store(text: &[u8]) -> Result {
         let clients = CLIENTS.get().ok_or(ENODEV)?;
-        clients.device().governor().switch(text)
+        clients.device().governor.switch(text)
     }
 }
 

@@ -292,7 +292,7 @@ impl Mappable for CompletionPage {
 
 /// The completion page. The first call makes it.
 pub(super) fn ask_for_completion(process: &Process) -> Result<Arc<CompletionPage>, Errno> {
-    let page = CompletionPage::new(process.device.memory().owner()).map_err(|_| ENOMEM)?;
+    let page = CompletionPage::new(process.device.memory.owner()).map_err(|_| ENOMEM)?;
     // The lock, because only one thread at a time may populate it.
     let tables = process.tables();
     process.completion.populate(page);
@@ -332,7 +332,7 @@ pub(super) fn note_time(process: &Process, timer: u32, start: bool) {
 /// Sends this process the realtime signal that the module parameters name. Only its own threads
 /// can ask for it, so no permission is checked.
 pub(super) fn send_signal(process: &Process, value: u32) {
-    let number = process.device.parameters().signal;
+    let number = process.device.parameters.signal;
     sys::send_signal(&process.leader, &process.mm, number, value);
 }
 

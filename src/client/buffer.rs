@@ -82,7 +82,7 @@ pub(super) fn allocate(
     bytes: u64,
     non_paged: bool,
 ) -> Result<Reply<'static>> {
-    let memory = process.device.memory();
+    let memory = &process.device.memory;
     modes::pass_allocation()?;
     let buffer = memory.allocate_buffer(bytes, Contents::Clients, None)?;
     let entry = BufferEntry {
@@ -234,7 +234,7 @@ pub(super) fn map_user(process: &Process, user: u64, bytes: u64) -> Result<Reply
 ///
 /// [`Parameters`]: crate::params::Parameters
 pub(super) fn map_physical(process: &Process, physical: u32, bytes: u64) -> Result<Reply<'_>> {
-    let base = process.device.base_address();
+    let base = process.device.base_address;
     let range = common_range(physical, bytes, base).ok_or(Error::InvalidArgument)?;
     framebuffers::forget_mappings(process);
     framebuffers::look_for_framebuffers(process);

@@ -66,7 +66,7 @@ static REFUSALS: RateLimit = RateLimit::new();
 impl Process {
     /// The GPU addresses that the process's commands may name.
     pub(super) fn addresses<'a>(&'a self, core: &Core, tables: &'a Tables) -> Addresses<'a> {
-        let parameters = self.device.parameters();
+        let parameters = &self.device.parameters;
         if !parameters.check_addresses {
             return Addresses::Any;
         }
@@ -89,7 +89,7 @@ pub(super) fn check(
 ) -> Result<Exit> {
     let addresses = process.addresses(core, tables);
     let loaded = &tables.per_core[core.index()].loaded;
-    let checked = if process.device.parameters().mend_addresses {
+    let checked = if process.device.parameters.mend_addresses {
         checker::check_states(words, core.states(), entry, addresses, Some(loaded))
     } else {
         checker::check(words, core.states(), entry, addresses, Some(loaded))

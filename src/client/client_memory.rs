@@ -125,7 +125,7 @@ impl<T: Reachable> ClientMemory<T> {
         let retired = Retired::new(object.clone(), in_pool, view)?;
         Ok(Self {
             object,
-            reclaimer: process.device.reclaimer().clone(),
+            reclaimer: process.device.reclaimer.clone(),
             retired: Some(retired),
         })
     }

@@ -217,7 +217,7 @@ impl Clients {
     /// MMU tables for a new process, if each process has its own. `ENOSPC`: no tables are left.
     /// `ENOMEM`. `ERESTARTSYS`: a Unix signal interrupts it.
     pub(super) fn new_space(&self) -> Result<Option<Space>> {
-        let vm = self.device.vm();
+        let vm = &self.device.vm;
         self.once_more(ENOSPC, || vm.new_space())
     }
 
@@ -235,8 +235,8 @@ impl Clients {
         if taken.as_ref().err() != Some(&full) {
             return taken;
         }
-        let ended = self.device.reclaimer().wait_for_others();
-        match ended.and_then(|()| self.device.vm().wait_for_reclaim()) {
+        let ended = self.device.reclaimer.wait_for_others();
+        match ended.and_then(|()| self.device.vm.wait_for_reclaim()) {
             Err(Error::Interrupted) => Err(ERESTARTSYS),
             _ => take(),
         }
@@ -244,7 +244,7 @@ impl Clients {
 
     /// The most processes of one user.
     pub(crate) fn max_processes(&self) -> usize {
-        if self.device().vm().has_spaces() {
+        if self.device().vm.has_spaces() {
             MAX_SPACES
         } else {
             MAX_PROCESSES

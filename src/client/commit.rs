@@ -316,7 +316,7 @@ fn append_commands(
 ) -> Result {
     let (start, end) = command_range(buffer)?;
     let logical = usize::try_from(buffer.logical).map_err(|_| not_ours(buffer))?;
-    let pool = process.device.memory().pool_address();
+    let pool = process.device.memory.pool_address();
     let room = tables
         .bytes_from(logical, pool)
         .ok_or_else(|| not_ours(buffer))?;

@@ -43,7 +43,7 @@ static STUCK: RateLimit = RateLimit::new();
 /// `OutOfResources`: the process has [`MAX_CONTEXTS`]. `OutOfMemory`.
 pub(super) fn attach(process: &Process, core: &Core, newer: bool) -> Result<Reply<'static>> {
     let map = core.state_map(newer);
-    let memory = process.device.memory();
+    let memory = &process.device.memory;
     let context = if core.pipes().pipe_3d {
         modes::pass_allocation()?;
         Some(Context::new(memory, core.index(), map, process.space())?)

@@ -147,7 +147,7 @@ impl Process {
                 let version = core()?.hardware().mmu_version();
                 Ok(Reply::MmuVersion(u32::from(version == MmuVersion::V2)))
             }
-            Request::GetBaseAddress => Ok(Reply::BaseAddress(self.device.base_address())),
+            Request::GetBaseAddress => Ok(Reply::BaseAddress(self.device.base_address)),
             Request::Version => Ok(query::version(self)),
             Request::ChipInfo => Ok(Reply::ChipInfo(self.device.kinds_in_order())),
             Request::ChipOptions => Ok(query::options(self, &*core()?)),

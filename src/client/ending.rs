@@ -79,7 +79,7 @@ impl Process {
     /// Ends the process after its last close. Everything is released after the GPU's last use. If
     /// all jobs have ended, this returns the process's own memory, unless the thread is killed.
     pub(crate) fn end(self: Arc<Self>) {
-        let reclaimer = self.device.reclaimer();
+        let reclaimer = &self.device.reclaimer;
         reclaimer.note_ending(true);
         self.account.end();
         if reclaimer.are_over(&self.last_jobs()) {
@@ -96,7 +96,7 @@ impl Process {
     }
 
     fn take_ending_step(self: &Arc<Self>) {
-        let reclaimer = self.device.reclaimer();
+        let reclaimer = &self.device.reclaimer;
         let step = self.ending_step.load(Relaxed);
         self.ending_step.store(step + 1, Relaxed);
         match step {
@@ -126,7 +126,7 @@ impl Process {
 
     /// Queues the next step of the end for when these jobs have ended.
     fn wait_in_rings(self: &Arc<Self>, numbers: Numbers) {
-        let reclaimer = self.device.reclaimer();
+        let reclaimer = &self.device.reclaimer;
         match Retired::new(self.clone(), None, None) {
             Ok(item) => reclaimer.retire(Some(&numbers), item),
             // No memory for a wait in the rings: wait here, in the process's own work item.

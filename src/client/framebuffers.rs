@@ -37,7 +37,7 @@ pub(super) const UNSEEN: usize = usize::MAX;
 /// framebuffers found until the process ends.
 #[inline(always)]
 pub(super) fn look_for_framebuffers(process: &Process) {
-    if process.device.parameters().framebuffers {
+    if process.device.parameters.framebuffers {
         look_at_mappings(process);
     }
 }
@@ -58,7 +58,7 @@ fn look_at_mappings(process: &Process) {
     let Ok(mapped) = framebuffer::mapped(known.into_iter().flatten()) else {
         return;
     };
-    let framebuffers = process.device.memory().framebuffers();
+    let framebuffers = process.device.memory.framebuffers();
     for one in mapped {
         let Some(range) = framebuffers.range_of(&one) else {
             continue;
@@ -67,7 +67,7 @@ fn look_at_mappings(process: &Process) {
             continue;
         }
         let kept = one.kept();
-        let Some(of) = framebuffers.admit(process.device.vm(), &kept, range) else {
+        let Some(of) = framebuffers.admit(&process.device.vm, &kept, range) else {
             continue;
         };
         let mut named = Some(Named {
@@ -87,7 +87,7 @@ fn look_at_mappings(process: &Process) {
 
 /// Whether the process may use `range`, which this driver has not allocated.
 pub(super) fn may_use_anyway(process: &Process, range: Range) -> bool {
-    let allowed = &process.device.parameters().allowed_ranges;
+    let allowed = &process.device.parameters.allowed_ranges;
     let holds = |of: &Range| of.holds(range);
     allowed.iter().flatten().any(holds) || process.tables().has_framebuffer(range)
 }
@@ -105,7 +105,7 @@ pub(super) fn elsewhere(process: &Process, user: u64, bytes: u64) -> Option<Else
 /// The GPU address of `bytes` bytes at user address `user`, if they have no pages and the
 /// process may use them.
 pub(super) fn address_without_pages(process: &Process, user: u64, bytes: u64) -> Option<u32> {
-    let parameters = process.device.parameters();
+    let parameters = &process.device.parameters;
     if !parameters.framebuffers && parameters.allowed_ranges.iter().flatten().next().is_none() {
         return None;
     }
@@ -114,7 +114,7 @@ pub(super) fn address_without_pages(process: &Process, user: u64, bytes: u64) ->
     forget_mappings(process);
     look_for_framebuffers(process);
     let physical = widen(framebuffer::physical_of(user, bytes)?);
-    let address = gpu_address(physical, bytes, process.device.base_address())?;
+    let address = gpu_address(physical, bytes, process.device.base_address)?;
     let range = Range::new(address, bytes)?;
     may_use_anyway(process, range).then_some(address)
 }

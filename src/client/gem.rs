@@ -335,7 +335,7 @@ fn import_object(process: &Process, buffer: &DmaBuf) -> Result<Arc<Node>> {
     }
     // As everywhere in DRM, the mode of the file does not matter: Mesa's buffers of displays
     // are read-only.
-    let memory = process.device.memory();
+    let memory = &process.device.memory;
     let imported = memory.import(buffer, true, false, || Ok(()))?;
     memory.wrap(imported, process.number)
 }
@@ -377,7 +377,7 @@ impl Clients {
     pub(crate) fn export_object(&self, node: &Arc<Node>, access: Access) -> Result<DmaBuf> {
         // Other processes may write to it from now on.
         node.share();
-        let exporter = self.device().memory().exporter();
+        let exporter = self.device().memory.exporter();
         exporter
             .make(node.clone(), access, true)
             .map_err(Into::into)

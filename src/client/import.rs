@@ -74,7 +74,7 @@ pub(super) fn take(
 ) -> Result<UserMemory> {
     // Memory that records have unmapped counts against the limits until it is returned.
     waits::finish_returns(process);
-    let memory = process.device.memory();
+    let memory = &process.device.memory;
     let reclaim = || {
         if waits {
             waits::reclaim(process).map(|_| ())
@@ -106,7 +106,7 @@ pub(crate) fn map_foreign(process: &Arc<Process>, request: ImportRequest) -> Res
 /// read-only, and another process made the node. A process that has a node can write to it,
 /// because the GPU has only one mapping.
 pub(super) fn own_node(process: &Process, buffer: &DmaBuf) -> Result<Option<Arc<Node>>> {
-    match process.device.memory().exporter().find(buffer) {
+    match process.device.memory.exporter().find(buffer) {
         Some((node, false)) if !node.is_made_by(process.number) => Err(Error::InvalidArgument),
         found => Ok(found.map(|(node, _)| node)),
     }
@@ -203,7 +203,7 @@ pub(super) fn wrap(process: &Arc<Process>, what: Foreign, in_lines: bool) -> Res
         _ => restarts::reclaiming(process, |waits| {
             let memory = take(process, &source, true, waits)?;
             let bytes = memory.bytes();
-            let node = process.device.memory().wrap(memory, process.number)?;
+            let node = process.device.memory.wrap(memory, process.number)?;
             Ok((waits::show(process, node, waits)?, bytes))
         }),
     };
@@ -246,7 +246,7 @@ pub(crate) fn wrap_object(
     if is_written && !memory.is_writeable() {
         return Err(Error::OutOfResources);
     }
-    process.device.memory().wrap(memory, process.number)
+    process.device.memory.wrap(memory, process.number)
 }
 
 /// WRAP of a dma-buf of this driver: returns its node, as an import by name does. Holds no
@@ -263,7 +263,7 @@ fn wrap_own(process: &Arc<Process>, node: Arc<Node>, bytes: usize) -> Result<Rep
 fn wrap_elsewhere(process: &Arc<Process>, memory: Elsewhere, bytes: u64) -> Result<Reply<'_>> {
     let node = process
         .device
-        .memory()
+        .memory
         .name_elsewhere(memory, process.number)?;
     let node = shared::insert(
         process,
@@ -274,7 +274,7 @@ fn wrap_elsewhere(process: &Arc<Process>, memory: Elsewhere, bytes: u64) -> Resu
 
 /// Whether a node of the process is mapped at `user`.
 fn is_shown(process: &Process, user: u64) -> bool {
-    let pool = process.device.memory().pool_address();
+    let pool = process.device.memory.pool_address();
     let tables = process.tables();
     usize::try_from(user).is_ok_and(|user| {
         tables.user_views.find(user).is_some() || tables.pool_node_at(user, pool).is_some()
@@ -288,7 +288,7 @@ fn wrap_shown(process: &Arc<Process>, user: u64, bytes: u64) -> Result<Reply<'_>
     let (Ok(user), Ok(bytes)) = numbers else {
         return Err(Error::OutOfResources);
     };
-    let pool = process.device.memory().pool_address();
+    let pool = process.device.memory.pool_address();
     let node = process.tables().node_shown_at(user, bytes, pool);
     let node = node.ok_or(Error::OutOfResources)?;
     match node.view() {
@@ -323,7 +323,7 @@ pub(super) fn export_node(process: &Process, handle: u32, access: Access) -> Res
     let node = live_node(process, handle)?;
     // Other processes may write to it from now on.
     node.share();
-    let exporter = process.device.memory().exporter();
+    let exporter = process.device.memory.exporter();
     let exported = exporter.export(node, access).map_err(|error| match error {
         EINVAL => Error::NotSupported,
         error => error.into(),

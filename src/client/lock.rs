@@ -62,7 +62,7 @@ fn lock_own(
         // CAST: at most 64 bits.
         user: user.map(|user| user as u64),
     };
-    let base = process.device.base_address();
+    let base = process.device.base_address;
     let (address, backing, node) = loop {
         let mut tables = process.tables();
         let entry = tables.nodes.get_mut(handle).ok_or(Error::InvalidObject)?;

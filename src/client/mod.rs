@@ -226,7 +226,7 @@ impl Process {
     fn new(clients: Arc<Clients>, leader: ARef<Task>, mm: ARef<Mm>) -> Result<Arc<Self>, Errno> {
         let member = clients.new_member()?;
         let views = Views::new()?;
-        let reclaimer = clients.device().reclaimer().clone();
+        let reclaimer = clients.device().reclaimer.clone();
         let revoker = Revoker::new(views.clone(), leader.clone(), reclaimer)?;
         let number = PROCESSES.fetch_add(1, Relaxed);
         let space = clients.new_space()?;

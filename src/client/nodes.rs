@@ -70,7 +70,7 @@ pub(super) fn allocate(
     kind: u32,
     pool: u32,
 ) -> Result<(u32, u32, u64)> {
-    let memory = process.device.memory();
+    let memory = &process.device.memory;
     modes::pass_allocation()?;
     let allocate = || {
         // Check this first, because allocating and clearing the pages costs time.

@@ -103,7 +103,7 @@ pub(super) fn configure(
     // Without the tables' lock.
     drop::<Option<KeptOn>>(old);
     Ok(Reply::ConfigPower {
-        old: said.unwrap_or(process.device.parameters().power_management),
+        old: said.unwrap_or(process.device.parameters.power_management),
     })
 }
 

@@ -86,7 +86,7 @@ pub(super) struct Profile {
 
 /// Whether the caller may use the profiler.
 pub(crate) fn has_profiler(process: &Process) -> bool {
-    match process.device.parameters().profiler {
+    match process.device.parameters.profiler {
         Profiler::Off => false,
         Profiler::Everybody => true,
         Profiler::Privileged => sys::may_profile(),

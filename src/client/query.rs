@@ -17,13 +17,13 @@ use crate::prelude::*;
 pub(super) fn video_memory(process: &Process) -> Reply<'_> {
     Reply::VideoMemory {
         // CAST: at most 64 bits.
-        pool_bytes: process.device.memory().pool_bytes() as u64,
+        pool_bytes: process.device.memory.pool_bytes() as u64,
     }
 }
 
 /// VERSION.
 pub(super) fn version(process: &Process) -> Reply<'_> {
-    let version = &process.device.parameters().version;
+    let version = &process.device.parameters.version;
     let [of_program, of_all] = version.of(process.command_name().bytes());
     Reply::Version {
         claim: of_program.or(of_all),
@@ -33,7 +33,7 @@ pub(super) fn version(process: &Process) -> Reply<'_> {
 /// QUERY_KERNEL_SETTINGS.
 pub(super) fn settings(process: &Process) -> Reply<'_> {
     Reply::KernelSettings {
-        signal: process.device.parameters().signal,
+        signal: process.device.parameters.signal,
     }
 }
 
@@ -44,10 +44,10 @@ pub(super) fn options(process: &Process, core: &Core) -> Reply<'static> {
         profiler: profile::has_profiler(process),
         fast_clear: identity.has_fast_clear(),
         compression: identity.has_compression(),
-        power: process.device.parameters().power_management,
+        power: process.device.parameters.power_management,
         shaders: identity.shader_core_count,
         neural_cores: identity.neural_cores,
-        pool: process.device.memory().pool_bytes() != 0,
+        pool: process.device.memory.pool_bytes() != 0,
         l1_cache: identity.l1_cache_ratio(),
     }
 }

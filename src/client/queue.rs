@@ -147,7 +147,7 @@ impl<'a> Queue<'a> {
             Record::Signal {
                 id,
                 process: target,
-            } if process.device.parameters().linux_signal => {
+            } if process.device.parameters.linux_signal => {
                 // A process may only signal itself, which kill(2) always permits. A process that
                 // shares the memory map may have another user.
                 let is_own = sys::is_thread_of(&process.leader);
@@ -262,7 +262,7 @@ impl<'a> Queue<'a> {
                 let tables = process.tables();
                 // Accept both kinds of addresses. LOCK returns a GPU address. The vendor's drivers
                 // take a physical one, which page-backed memory does not have.
-                let base = process.device.base_address();
+                let base = process.device.base_address;
                 let word = tables.word_at(address);
                 let word = word.or_else(|| tables.word_at_physical(address, base));
                 let word = word.ok_or_else(|| mistake!(in queue, InvalidAddress:
@@ -294,7 +294,7 @@ impl<'a> Queue<'a> {
     fn counter(&mut self, address: u32) -> Result<Word> {
         let process = self.process;
         let tables = process.tables();
-        let base = process.device.base_address();
+        let base = process.device.base_address;
         let word = tables.word_at_physical(address, base);
         self.writes.get_or_insert(tables.addresses.removals());
         word.ok_or_else(|| {

@@ -65,7 +65,7 @@ fn remove(registry: &SharedNodes, handle: u32) {
 impl Process {
     /// The registry, if nodes are shared.
     pub(super) fn registry(&self) -> Option<&SharedNodes> {
-        let is_shared = self.device.parameters().shared_nodes;
+        let is_shared = self.device.parameters.shared_nodes;
         is_shared.then(|| &self.clients.shared_nodes)
     }
 }

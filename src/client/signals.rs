@@ -71,7 +71,7 @@ fn registry(process: &Process) -> Option<&SharedSignals> {
 /// CREATE_NATIVE_FENCE: a fence that is signaled when the signal is set. Errors: as
 /// [`Signal::fence_file`]; `InvalidArgument`: signals are Unix signals.
 pub(super) fn create_fence(process: &Process, signal: u32) -> Result<Reply<'_>> {
-    if process.device.parameters().linux_signal {
+    if process.device.parameters.linux_signal {
         return Err(Error::InvalidArgument);
     }
     let signal = find(process, signal)?;
@@ -90,7 +90,7 @@ pub(super) fn find(process: &Process, id: u32) -> Result<Arc<Signal>> {
 }
 
 pub(super) fn run(process: &Process, command: UserSignal) -> Result<Reply<'_>> {
-    if process.device.parameters().linux_signal {
+    if process.device.parameters.linux_signal {
         return Err(Error::InvalidArgument);
     }
     match command {
@@ -148,7 +148,7 @@ fn of_others(process: &Process, id: u32) -> Result<Arc<Signal>> {
 
 /// Whether a number can name another process's signal.
 pub(super) fn shares_signals(process: &Process) -> bool {
-    process.device.parameters().shared_signals
+    process.device.parameters.shared_signals
 }
 
 /// Adds a new signal to the table, under a number of the table or the registry. Returns the

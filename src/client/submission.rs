@@ -189,7 +189,7 @@ pub(super) fn submit_words<'a>(
         data = tables.per_core[core.index()].data(core.scrub());
         let loaded = &tables.per_core[core.index()].loaded;
         let may_be_stale = loaded.may_be_stale(tables.addresses.removals());
-        stale = if may_be_stale && process.device.parameters().check_addresses {
+        stale = if may_be_stale && process.device.parameters.check_addresses {
             check::find_stale(process, core, &tables, own.is_some(), hold.as_mut())?
         } else {
             None
@@ -367,7 +367,7 @@ impl Submission<'_> {
     /// addresses are not checked.
     #[inline(always)]
     fn author(&self) -> Option<(Author, Lists<'_>)> {
-        if !self.process.device.parameters().check_addresses {
+        if !self.process.device.parameters.check_addresses {
             return None;
         }
         let author = Author {

@@ -286,7 +286,7 @@ fn copy_buffer(
     let buffer = format.decode_buffer(copy);
     if !process
         .tables()
-        .has_buffer(&buffer, format, process.device.base_address())
+        .has_buffer(&buffer, format, process.device.base_address)
     {
         refuse!(InvalidArgument:
             "the command buffer with its head at {:#x} is not in memory of this driver that the process has locked",
@@ -341,7 +341,7 @@ fn copy_calls(
         fits(words, call.words)?;
         let left = called.checked_sub(call.words);
         *called = left.ok_or(Error::OutOfResources)?;
-        let base = process.device.base_address();
+        let base = process.device.base_address;
         let user = process.tables().called(call, base, view.clone());
         let user = user.ok_or_else(|| {
             mistake!(InvalidAddress:
@@ -409,7 +409,7 @@ fn check<'a>(
     if let Some(was) = was {
         return Ok(checked.insert(was));
     }
-    let checks = process.device.parameters().check_addresses;
+    let checks = process.device.parameters.check_addresses;
     let access = Access {
         scratch: core.engine().scratch(),
         bytes_from: checks.then_some(&bytes_from as &dyn Fn(u32) -> Option<u64>),
@@ -445,7 +445,7 @@ fn author<'a>(
     removals: u64,
     is_allowed: &'a dyn Fn(u32) -> bool,
 ) -> Author<'a> {
-    let checks = process.device.parameters().check_addresses;
+    let checks = process.device.parameters.check_addresses;
     Author {
         process: process.number,
         context,
@@ -464,7 +464,7 @@ fn bytes_from(process: &Process, core: &VectorCore, tables: &Tables, value: u32)
         // CAST: at most 64 bits.
         return Some(SCRATCH_BYTES as u64);
     }
-    let base = process.device.base_address();
+    let base = process.device.base_address;
     if let Some(piece) = tables.physical_bytes(value, base) {
         // CAST: at most 64 bits.
         return Some(piece.left as u64);
@@ -473,7 +473,7 @@ fn bytes_from(process: &Process, core: &VectorCore, tables: &Tables, value: u32)
     if let Some(bytes) = tables.framebuffer_bytes(address) {
         return Some(bytes);
     }
-    let ranges = &process.device.parameters().allowed_ranges;
+    let ranges = &process.device.parameters.allowed_ranges;
     let range = ranges
         .iter()
         .flatten()

@@ -82,9 +82,7 @@ pub(super) fn progressing<F: FrontEnd>(
 pub(super) fn wait_for_own_work(process: &Process) -> Result {
     match wait_for_cores(process, None) {
         // Jobs that were dropped with a reset or a dead core have ended.
-        Err(Error::GpuNotResponding)
-            if process.device.reclaimer().are_over(&process.last_jobs()) =>
-        {
+        Err(Error::GpuNotResponding) if process.device.reclaimer.are_over(&process.last_jobs()) => {
             Ok(())
         }
         outcome => outcome,
@@ -121,7 +119,7 @@ pub(super) fn wait_for_cores(process: &Process, except: Option<usize>) -> Result
 /// enough, waits for memory of other processes and of ending ones, which may take long. Hung
 /// cores return no memory.
 pub(super) fn reclaim_and<T>(process: &Process, allocate: impl Fn() -> Result<T>) -> Result<T> {
-    let reclaimer = process.device.reclaimer();
+    let reclaimer = &process.device.reclaimer;
     for _ in 0..RECLAIMS {
         let freed = reclaimer.freed();
         // Memory that a job of the process frees is reclaimed in steps: it is unmapped, and then
@@ -149,7 +147,7 @@ pub(super) fn reclaim_and<T>(process: &Process, allocate: impl Fn() -> Result<T>
 pub(super) fn reclaim(process: &Process) -> Result<bool> {
     // First: taking the tables' lock applies the changes that ended jobs have noted.
     window::take_left_views(process);
-    let reclaimer = process.device.reclaimer();
+    let reclaimer = &process.device.reclaimer;
     // On any other error, the memory is reclaimed later.
     if reclaimer.wait_for_own(&process.revoker) == Err(Error::Interrupted) {
         return Err(Error::Interrupted);

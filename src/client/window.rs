@@ -77,11 +77,11 @@ pub(crate) fn mmap(
 
 impl Pager for Process {
     fn memory(&self) -> Option<Part<'_>> {
-        self.device.memory().pool_part()
+        self.device.memory.pool_part()
     }
 
     fn grant(&self, offset: usize, show: &mut dyn FnMut(usize, usize)) {
-        let memory = self.device.memory();
+        let memory = &self.device.memory;
         if memory.is_pool_shared() {
             show(0, memory.pool_bytes());
             return;
@@ -114,7 +114,7 @@ pub(super) fn map_pool(
     if bytes == 0 {
         return Err(Error::InvalidArgument);
     }
-    let last = process.device.memory().pool_bytes().saturating_sub(1);
+    let last = process.device.memory.pool_bytes().saturating_sub(1);
     let user = process.tables().in_pool(view, last);
     let user = user.and_then(|user| user.checked_sub(last));
     let user = user.or_else(|| map_whole_pool(process, file, 0));
@@ -139,7 +139,7 @@ pub(super) fn unmap_pool(process: &Process, user: u64, bytes: u64) -> Result {
 
 /// Maps the whole pool. Returns the user address of its byte `offset`.
 pub(super) fn map_whole_pool(process: &Process, file: &OpenFile, offset: usize) -> Option<usize> {
-    let bytes = process.device.memory().pool_bytes();
+    let bytes = process.device.memory.pool_bytes();
     let start = file.map_into_caller(bytes, 0).ok()?;
     start.checked_add(offset)
 }

@@ -72,8 +72,8 @@ pub(crate) static FILES: [File; 7] = [
 
 fn show_pending(f: &mut fmt::Formatter<'_>, clients: &Clients) -> fmt::Result {
     let device = clients.device();
-    let (objects, processes) = device.reclaimer().pending();
-    let mappings = device.vm().pending();
+    let (objects, processes) = device.reclaimer.pending();
+    let mappings = device.vm.pending();
     writeln!(f, "{objects} {processes} {mappings}")
 }
 

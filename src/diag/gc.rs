@@ -185,7 +185,7 @@ fn show_idle(f: &mut fmt::Formatter<'_>, clients: &Clients) -> fmt::Result {
 fn show_version(f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let clients = CLIENTS.get();
     // VERSION's answer to all programs that the parameter does not name.
-    let claim = clients.and_then(|clients| clients.device().parameters().version.of(b"")[1]);
+    let claim = clients.and_then(|clients| clients.device().parameters.version.of(b"")[1]);
     let [major, minor, patch, build] = claim.unwrap_or_else(newest_version);
     f.write_fmt(fmt!(
         "{major}.{minor}.{patch}.{build} built at galcore in Rust\nCode path: src/diag/gc\n"
@@ -272,7 +272,7 @@ fn show_clients(f: &mut fmt::Formatter<'_>) -> fmt::Result {
 }
 
 fn show_pools(f: &mut fmt::Formatter<'_>, clients: &Clients) -> fmt::Result {
-    let usage = clients.device().memory().usage();
+    let usage = clients.device().memory.usage();
     let total = usage.pool + usage.pool_free;
     f.write_fmt(fmt!("VIDEO MEMORY:\n  POOL SYSTEM:\n"))?;
     for (what, bytes) in [

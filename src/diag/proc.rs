@@ -60,9 +60,9 @@ impl ProcFile for Status {
         let Some(state) = device.idle_state() else {
             return;
         };
-        let usage = device.memory().usage();
-        let (entries, used) = device.vm().usage();
-        let reserved = device.memory().pool_bytes();
+        let usage = device.memory.usage();
+        let (entries, used) = device.vm.usage();
+        let reserved = device.memory.pool_bytes();
         let contiguous = usage.contiguous + device.bytes();
         let print_mode = |mode| u32::from(modes::is_on(mode));
         seq_print!(out, "{VERSION}\n");
@@ -319,7 +319,7 @@ pub(super) fn run(text: &[u8]) {
     };
     let clients = CLIENTS.get();
     let device = clients.as_ref().map(|clients| &**clients.device());
-    let mut admin = device.map(|device| device.admin().lock());
+    let mut admin = device.map(|device| device.admin.lock());
     match (run, device.zip(admin.as_mut())) {
         (Run::Always(run), _) => run(numbers),
         (Run::OnCores(run), Some((device, admin))) => run(device, admin, numbers),
@@ -378,7 +378,7 @@ fn debug([above, zones, ..]: [u32; 4]) {
 
 /// Prints the registers of a core, if it is on, and the words of all its jobs under way.
 fn print_core(core: &AnyCore) {
-    let dev = core.hardware().device();
+    let dev = &core.hardware().dev;
     let (index, (model, _)) = (core.index(), core.model());
     match core.registers() {
         Some(registers) => {
@@ -409,7 +409,7 @@ fn print_job(core: &AnyCore, job: &Given) {
         own => own,
     };
     dev_info!(
-        core.hardware().device(),
+        core.hardware().dev,
         "job {:#x} of process {}: {} words at {:#010x}\n",
         job.noted.number,
         job.noted.process,

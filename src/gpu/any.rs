@@ -132,7 +132,7 @@ impl<P: Payload> AnyCore<P> {
     }
 
     pub(super) fn identity(&self) -> &Identity {
-        self.hardware().identity()
+        &self.hardware().identity
     }
 }
 
@@ -213,7 +213,7 @@ impl<P: Payload> Switch for PowerSwitch<P> {
             };
             if tries == RETURN_TRIES {
                 dev_err!(
-                    self.core.hardware().device(),
+                    self.core.hardware().dev,
                     "hibernation would lose {} KiB of the pool, which lies outside of the kernel's memory: end the programs that draw first, or have the pool in CMA\n",
                     bytes.div_ceil(1024)
                 );

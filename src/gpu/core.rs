@@ -125,7 +125,7 @@ impl<F: FrontEnd, K> CoreOf<F, K> {
 
     /// The core's identity.
     pub(crate) fn identity(&self) -> &Identity {
-        self.hardware().identity()
+        &self.hardware().identity
     }
 
     /// The core's jobs.
@@ -177,8 +177,8 @@ impl<P: Payload> Core<P> {
         vm: Arc<Vm>,
         reclaimer: Arc<Reclaimer>,
     ) -> Result<Arc<Self>> {
-        let dev = hardware.device();
-        let identity = hardware.identity();
+        let dev = &hardware.dev;
+        let identity = &hardware.identity;
         let (index, base_address) = (config.core, config.base_address);
         let version = hardware.mmu_version();
         // The ring's commands load the tables of one pipe's MMU only.
@@ -320,18 +320,18 @@ impl<P: Payload> Core<P> {
             Ok(()) if self.hardware().line_works() => Ok(()),
             Ok(()) => {
                 dev_err!(
-                    self.hardware().device(),
+                    self.hardware().dev,
                     "the GPU runs, but its interrupt does not come on this line: check irqLine or the node's interrupts\n"
                 );
                 Err(ENODEV)
             }
             Err(error::Error::Interrupted) => {
-                dev_err!(self.hardware().device(), "loading was interrupted\n");
+                dev_err!(self.hardware().dev, "loading was interrupted\n");
                 Err(EINTR)
             }
             Err(_) => {
                 dev_err!(
-                    self.hardware().device(),
+                    self.hardware().dev,
                     "the GPU does not run its command ring (front end at {:#010x}, state {:#x})\n",
                     self.hardware().position(),
                     self.hardware().front_end_state()
@@ -359,8 +359,8 @@ impl<P: Payload> VectorCore<P> {
         config: Config,
         reclaimer: Arc<Reclaimer>,
     ) -> Result<Arc<Self>> {
-        let dev = hardware.device();
-        let table = DmaBuffer::new(hardware.memory(), TABLE_BYTES)
+        let dev = &hardware.dev;
+        let table = DmaBuffer::new(&hardware.memory, TABLE_BYTES)
             .inspect_err(|_| dev_err!(dev, "no memory for the MMU's table\n"))?;
         table.fill(NO_PAGE);
         let address = u32::try_from(table.dma_address())?;
@@ -389,12 +389,12 @@ impl<P: Payload> VectorCore<P> {
         }
         if self.hardware().acknowledge() {
             dev_err!(
-                self.hardware().device(),
+                self.hardware().dev,
                 "the GPU runs, but its interrupt does not come on this line: check irqLineVG or the node's interrupts\n"
             )
         } else {
             dev_err!(
-                self.hardware().device(),
+                self.hardware().dev,
                 "the GPU does not run commands (idle {:#x})\n",
                 self.hardware().idle()
             )

@@ -80,7 +80,7 @@ struct Tenants {
 /// The device of `/dev/galcore`: its cores and its memory.
 #[pin_data]
 pub(crate) struct Device<P: Payload> {
-    parameters: KBox<Parameters>,
+    pub(crate) parameters: KBox<Parameters>,
     /// The bound cores with a ring, by place.
     cores: [Slot<Core<P>>; MAX_CORES],
     /// The bound cores for vector graphics, by place.
@@ -93,13 +93,16 @@ pub(crate) struct Device<P: Payload> {
     identities: [SetOnce<IdentityWords>; MAX_CORES],
     #[pin]
     tenants: Mutex<Tenants>,
-    base_address: u32,
-    vm: Arc<Vm>,
-    memory: Arc<VideoMemory>,
-    reclaimer: Arc<Reclaimer>,
-    governor: Arc<Governor>,
+    /// Physical address of GPU address 0, for cores that do not translate all addresses.
+    pub(crate) base_address: u32,
+    pub(crate) vm: Arc<Vm>,
+    pub(crate) memory: Arc<VideoMemory>,
+    pub(crate) reclaimer: Arc<Reclaimer>,
+    /// The operating points of the 3D cores.
+    pub(crate) governor: Arc<Governor>,
+    /// Held for each command of the administrator.
     #[pin]
-    admin: Mutex<Admin>,
+    pub(crate) admin: Mutex<Admin>,
 }
 
 /// Settings of the administrator for the cores, from `/proc/driver/gc`.
@@ -201,11 +204,6 @@ impl<P: Payload> Device<P> {
         let is_empty = tenants.by_place.iter().all(|tenant| !tenant.is_there);
         tenants.is_closed = is_empty && !was_found;
         tenants.is_closed
-    }
-
-    /// The module's parameters.
-    pub(crate) fn parameters(&self) -> &Parameters {
-        &self.parameters
     }
 
     /// The bound cores with a ring, by place.
@@ -348,36 +346,6 @@ impl<P: Payload> Device<P> {
         kinds
     }
 
-    /// Physical address of GPU address 0, for cores that do not translate all addresses.
-    pub(crate) fn base_address(&self) -> u32 {
-        self.base_address
-    }
-
-    /// The video memory.
-    pub(crate) fn memory(&self) -> &Arc<VideoMemory> {
-        &self.memory
-    }
-
-    /// The address space.
-    pub(crate) fn vm(&self) -> &Arc<Vm> {
-        &self.vm
-    }
-
-    /// The reclaimer of released memory.
-    pub(crate) fn reclaimer(&self) -> &Arc<Reclaimer> {
-        &self.reclaimer
-    }
-
-    /// The administrator's settings. The lock is held for each command.
-    pub(crate) fn admin(&self) -> &Mutex<Admin> {
-        &self.admin
-    }
-
-    /// The operating points of the 3D cores.
-    pub(crate) fn governor(&self) -> &Arc<Governor> {
-        &self.governor
-    }
-
     /// Bytes of memory that the cores themselves use.
     pub(crate) fn bytes(&self) -> usize {
         let cores: usize = self.cores().map(|core| core.bytes()).sum();
@@ -434,12 +402,12 @@ impl<P: Payload> Place<P> {
     pub(crate) fn new_core(&self, hardware: Arc<Hardware>) -> Result<AnyCore<P>, Errno> {
         let device = &self.device;
         let (config, reclaimer) = (self.config(), device.reclaimer.clone());
-        match hardware.identity().hardware_type() {
+        match hardware.identity.hardware_type() {
             HardwareType::Vector => {
                 VectorCore::new(hardware, config, reclaimer).map(AnyCore::Vector)
             }
             _ => {
-                let (parameters, vm) = (device.parameters(), device.vm.clone());
+                let (parameters, vm) = (&device.parameters, device.vm.clone());
                 Core::new(hardware, config, parameters, vm, reclaimer).map(AnyCore::Ring)
             }
         }
@@ -447,11 +415,11 @@ impl<P: Payload> Place<P> {
 
     /// The parameters of an engine at this place.
     fn config(&self) -> Config {
-        let parameters = self.device.parameters();
+        let parameters = &self.device.parameters;
         Config {
             core: self.index,
             handover: self.handover,
-            base_address: self.device.base_address(),
+            base_address: self.device.base_address,
             timeout: parameters.gpu_timeout,
             job_timeout: parameters.job_timeout,
             dump_level: parameters.dump_level,
@@ -462,7 +430,7 @@ impl<P: Payload> Place<P> {
     pub(crate) fn publish(&self, core: AnyCore<P>) -> Result<Published<P>, Errno> {
         let device = &self.device;
         let kind = core.identity().hardware_type();
-        let parameters = device.parameters();
+        let parameters = &device.parameters;
         let reported = core
             .identity()
             .reported(parameters.fast_clear, parameters.compression);

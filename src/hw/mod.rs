@@ -103,13 +103,14 @@ impl MmuVersion {
 pub(crate) struct Hardware {
     /// The core's place in the device, for traces.
     place: usize,
-    dev: ARef<device::Device>,
-    memory: dma::Device,
+    pub(crate) dev: ARef<device::Device>,
+    /// The device for which memory is allocated.
+    pub(crate) memory: dma::Device,
     registers: Registers,
     power: Power,
     state: power::State,
     tally: Arc<profile::Tally>,
-    identity: Identity,
+    pub(crate) identity: Identity,
     /// Acknowledged event bits that no thread has processed yet.
     pending: Atomic<u32>,
     /// The hard interrupt handler is reading the acknowledge register.
@@ -162,21 +163,6 @@ impl Hardware {
         hardware.trace_power(true);
         hardware.reset()?;
         Ok(hardware)
-    }
-
-    /// The device, for its log lines.
-    pub(crate) fn device(&self) -> &device::Device {
-        &self.dev
-    }
-
-    /// The device for which memory is allocated.
-    pub(crate) fn memory(&self) -> &dma::Device {
-        &self.memory
-    }
-
-    /// The core's identity.
-    pub(crate) fn identity(&self) -> &Identity {
-        &self.identity
     }
 
     /// The version of its MMU.

@@ -305,7 +305,7 @@ impl Dumps {
     }
 
     fn show(&self, scene: &Scene<'_>, slot: usize, file: coredump::File, bytes: usize) -> Outcome {
-        let own = scene.hardware.device();
+        let own = &scene.hardware.dev;
         let mut extra = self.extra.lock();
         match extra.get_mut(slot) {
             Some(stand) if slot > 0 => {
@@ -335,7 +335,7 @@ impl Dumps {
                 // CAST: at most 4 GiB.
                 let kib = (bytes / 1024) as u32;
                 dev_info!(
-                    scene.hardware.device(),
+                    scene.hardware.dev,
                     "what the GPU was doing: a dump of {kib} KiB in /sys/class/devcoredump\n"
                 );
                 Ok(())
@@ -348,7 +348,7 @@ impl Dumps {
 
 fn tell_no_memory(hardware: &Hardware) {
     dev_warn!(
-        hardware.device(),
+        hardware.dev,
         "no memory for a dump of what the GPU was doing\n"
     );
 }

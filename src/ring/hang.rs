@@ -232,7 +232,7 @@ impl<F: FrontEnd> Engine<F> {
         let is_done = || (!self.state.lock().is_reset_asked).then_some(());
         if wait::poll(RESET_TIME, is_done).is_none() {
             dev_warn!(
-                self.hardware.device(),
+                self.hardware.dev,
                 "the requested reset has not finished yet\n"
             );
         }

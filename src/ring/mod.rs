@@ -272,10 +272,10 @@ impl<P: Payload> Ring<P> {
         vm: Arc<Vm>,
         reclaimer: Arc<Reclaimer>,
     ) -> Result<Arc<Self>, kernel::error::Error> {
-        let memory = DmaBuffer::new(hardware.memory(), RING_BYTES)?;
+        let memory = DmaBuffer::new(&hardware.memory, RING_BYTES)?;
         let address =
             gpu_address(memory.dma_address(), RING_BYTES, config.base_address).ok_or(ERANGE)?;
-        let identity = hardware.identity();
+        let identity = &hardware.identity;
         let caches = Caches::new(
             setup.pipes.pipe_3d,
             setup.pipes.pipe_2d,
@@ -325,7 +325,7 @@ impl<P: Payload> Ring<P> {
             return Ok(());
         };
         let mut start = self.start_words();
-        if self.hardware.identity().has_secure_mmu {
+        if self.hardware.identity.has_secure_mmu {
             self.hardware.set_page_table_array(array, safe);
             start.put(&words::load_page_tables(0))?;
         } else {

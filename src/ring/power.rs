@@ -244,7 +244,7 @@ impl<F: FrontEnd> Engine<F> {
         let dropped = losses.dropped();
         if dropped > 0 {
             dev_warn!(
-                self.hardware.device(),
+                self.hardware.dev,
                 "jobs that had not ended and are dropped: {dropped}\n"
             );
         }
@@ -264,7 +264,7 @@ impl<F: FrontEnd> Engine<F> {
         let is_quiet = self.poll_for(newest, SLEEP_TIME) || F::hold_jobs(self, newest, more);
         if !is_quiet {
             dev_warn!(
-                self.hardware.device(),
+                self.hardware.dev,
                 "what the GPU does takes too long: the machine does not sleep\n"
             );
             self.wake_up();

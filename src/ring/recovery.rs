@@ -225,7 +225,7 @@ impl<F: FrontEnd> Engine<F> {
             if tells {
                 match cause {
                     Cause::TooLong => dev_err!(
-                        self.hardware.device(),
+                        self.hardware.dev,
                         "a job has held others up for {} ms (jobTimeout): it is dropped\n",
                         self.config.job_limit()
                     ),
@@ -248,7 +248,7 @@ impl<F: FrontEnd> Engine<F> {
             if state.blameless > BLAMELESS_RESETS {
                 drop(state);
                 dev_err!(
-                    self.hardware.device(),
+                    self.hardware.dev,
                     "the GPU hangs again and again, and no process has caused it\n"
                 );
                 return Err(End::GivenUp);
@@ -301,7 +301,7 @@ impl<F: FrontEnd> Engine<F> {
         if start.tells {
             let (dropped, attempts) = (losses.dropped(), start.attempts);
             dev_warn!(
-                self.hardware.device(),
+                self.hardware.dev,
                 "the GPU was reset (at try {attempts}): jobs dropped {dropped}, the others go on\n"
             );
         }
@@ -337,7 +337,7 @@ impl<F: FrontEnd> Engine<F> {
         self.hardware.disable_interrupts();
         self.hardware.isolate();
         dev_err!(
-            self.hardware.device(),
+            self.hardware.dev,
             "the GPU cannot be recovered: it is given up until it is bound again\n"
         );
         // Innocent processes lose all jobs, too, so count from 0.

@@ -49,7 +49,7 @@ static DETECTIONS: RateLimit = RateLimit::new();
 impl OpenedFile {
     /// The generations in the parameter `interface`: for this program, and for all programs.
     fn of_parameter(&self) -> [Option<Choice>; 2] {
-        let parameters = self.clients.device().parameters();
+        let parameters = &self.clients.device().parameters;
         parameters.interface.of(self.process.command_name().bytes())
     }
 

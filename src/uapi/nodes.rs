@@ -72,8 +72,7 @@ impl Drop for OfCore {
         for (at, node) in nodes.iter_mut().enumerate() {
             if node.take_if(|node| node.is_of(&self.dev)).is_some() {
                 let mut cores = self.clients.device().all_cores();
-                *node =
-                    cores.find_map(|core| new_node(&self.clients, at, core.hardware().device()));
+                *node = cores.find_map(|core| new_node(&self.clients, at, &core.hardware().dev));
             }
         }
     }
@@ -89,7 +88,7 @@ pub(crate) fn log_if_missing(wanted: [bool; 2]) {
 
 /// Creates the node at index `at` for the core `dev`, if the parameter requests it.
 fn new_node(clients: &Clients, at: usize, dev: &device::Device) -> Option<drm::Node> {
-    let wanted = clients.device().parameters().drm_nodes;
+    let wanted = clients.device().parameters.drm_nodes;
     // The node `etnaviv` supports only cores with a ring.
     let has_core = at == 0 || clients.device().cores().next().is_some();
     if !has_core || !wanted.get(at).copied().unwrap_or(false) {

@@ -148,8 +148,8 @@ impl<P: Payload> Queue<P> {
         table: u32,
         reclaimer: Arc<Reclaimer>,
     ) -> Result<Arc<Self>, Errno> {
-        let memory = DmaBuffer::new(hardware.memory(), BYTES)?;
-        let scratch_memory = DmaBuffer::new(hardware.memory(), SCRATCH_BYTES)?;
+        let memory = DmaBuffer::new(&hardware.memory, BYTES)?;
+        let scratch_memory = DmaBuffer::new(&hardware.memory, SCRATCH_BYTES)?;
         // The DMA mask keeps the memory below 4 GiB.
         let address = u32::try_from(memory.dma_address())?;
         let scratch = u32::try_from(scratch_memory.dma_address())?;

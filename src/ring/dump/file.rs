@@ -144,7 +144,7 @@ impl Dumps {
         taken: &[usize],
         unread: u32,
     ) -> fmt::Result {
-        let identity = scene.hardware.identity();
+        let identity = &scene.hardware.identity;
         // Hexadecimal: decimal would divide 64 bits, which the kernel does not have on ARM.
         text.write_fmt(fmt!("driver: galcore\n"))?;
         text.write_fmt(fmt!("core: {}\n", scene.core))?;
