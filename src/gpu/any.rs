@@ -109,11 +109,12 @@ impl<P: Payload> AnyCore<P> {
         }
     }
 
-    /// Waits briefly for running jobs, then closes the core for new ones.
+    /// Waits briefly for running jobs, then closes the core for new ones. Disables the interrupts
+    /// of a core with a ring.
     pub(crate) fn drain(&self) {
         each!(self, core => core.drain());
         if let Self::Ring(core) = self {
-            // They would keep a shared line asserted.
+            // Its interrupts would keep a shared line asserted.
             core.hardware().disable_interrupts();
         }
     }

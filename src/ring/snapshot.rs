@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Takes the snapshot of a hung core, and queues the work item that writes its dump
-//! ([`super::dump`]).
+//! Takes the snapshot of a hung core. The work item that writes its dump ([`super::dump`]) is here,
+//! too: one run writes all pending snapshots.
 
 use super::{
     dump::{

@@ -104,7 +104,8 @@ impl<P: Payload> Ring<P> {
 
     /// Reserves a place, an event ID and the right to write for a job with `stream` (or none) and
     /// `payload`, if all are available and it is the caller's `turn`. The turn must be of the
-    /// payload's process. Does not wait.
+    /// payload's process, and its `wish` must have noted the payload's actions and commands (a
+    /// job of the driver has neither). Does not wait.
     ///
     /// The job gets its number under the caller's locks. So memory that is tied to the newest job
     /// after they are released waits for this job.

@@ -200,6 +200,8 @@ impl<P: Payload> Queue<P> {
     /// Reserves a place and an interrupt for `work`, if these are free and it is the caller's
     /// `turn`. Does not wait.
     ///
+    /// `turn.wish` must have noted the payload's actions and commands.
+    ///
     /// The caller's locks must keep its memory mapped until the job is in the queue. Memory that is
     /// released after this waits for this job.
     ///
