@@ -61,7 +61,7 @@ fn be_other() -> Result<()> {
             stream
                 .states(0x1268, &[0xf, 0, THEIRS, THEIRS])
                 .state(0x12c0, THEIRS);
-            client.run(Pipe::Pipe3d, &stream)?;
+            Paint::new()?.client.run(Pipe::Pipe3d, &stream)?;
             Ok("recoloured".to_string())
         }
         _ => bail!("{words:?}?"),
