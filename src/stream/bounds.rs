@@ -284,6 +284,37 @@ impl Target {
             odd => Err(self.unbounded(odd.trailing_zeros() as usize)),
         }
     }
+
+    /// Whether `state` is the address of a tiled target or source.
+    pub(crate) fn is_tiled(&self, state: u32) -> bool {
+        state == STATES[ADDRESS] && self.values[CONFIG] & draws::TILED != 0
+            || state == STATES[SRC_ADDRESS] && self.values[SRC_CONFIG] & blit::TILED != 0
+    }
+
+    /// The command of `DRAW_2D`.
+    fn command(&self) -> u32 {
+        self.values[CONFIG] >> 12 & 0xF
+    }
+
+    /// As [`blit::pixel`], for the target.
+    fn pixel(&self) -> Option<(u32, u32)> {
+        match self.values[CONFIG] & 0x1F {
+            // Indexes and single bits are formats of sources.
+            9 | 10 => None,
+            // No source says what a core without this format draws.
+            blit::A8 if !self.engines.has_a8_target => Some((4, 0)),
+            format => blit::pixel(format),
+        }
+    }
+
+    /// The target's rotation.
+    fn rotation(&self) -> blit::Rotation {
+        blit::Rotation {
+            angle: self.values[ANGLE] >> 3,
+            width: self.values[ROTATION],
+            height: self.values[HEIGHT],
+        }
+    }
 }
 
 #[cfg(CONFIG_KUNIT)]
@@ -306,7 +337,12 @@ impl Target {
             (0 | 1, true) => bit(RS_PIPE_SOURCE) | bit(RS_PIPE_ADDRESS) | bit(RS_PIPE_OFFSET),
             _ => 3 << RS_PIPE_SOURCE | 3 << RS_PIPE_ADDRESS | 3 << RS_PIPE_OFFSET,
         };
-        (all | surfaces) & !self.known
+        let extra = if self.engines.has_large_tiles {
+            bit(RS_EXTRA)
+        } else {
+            0
+        };
+        (all | surfaces | extra) & !self.known
     }
 
     /// Checks a kick of the resolve engine. `TS_COLOR_SURFACE_BASE` is an address plus

@@ -190,12 +190,18 @@ impl Checker<'_> {
     /// other pipe is selected.
     #[inline]
     fn note_engines(&mut self, first: u32, count: u32) {
-        if self.states.pipes.pipe_2d && self.states.pipes.pipe_3d {
-            // A range from one block of states to another has an address of each between them.
-            for address in [first, first + count - 1] {
-                if let Some(pipe) = states::engine_of(address) {
-                    self.uses.add(pipe);
-                }
+        let (has, uses) = (self.states.pipes, self.uses);
+        let has_both = has.pipe_2d && has.pipe_3d;
+        if !has_both || uses.pipe_2d && uses.pipe_3d {
+            return;
+        }
+        // No block of states of one engine is smaller than the step.
+        for address in (first..first + count)
+            .step_by(0x80)
+            .chain([first + count - 1])
+        {
+            if let Some(pipe) = states::engine_of(address) {
+                self.uses.add(pipe);
             }
         }
     }

@@ -70,11 +70,7 @@ pub(crate) trait Switch: Send + Sync + 'static {
 ///
 /// `context` is the switch of a live [`Managed`]. The kernel calls this between `gal_start_power`
 /// and `gal_stop_power`.
-unsafe extern "C" fn call<T: Switch>(
-    context: *mut c_void,
-    what: shim::gal_power_call,
-    value: c_uint,
-) -> c_int {
+unsafe extern "C" fn call<T: Switch>(context: *mut c_void, what: c_uint, value: c_uint) -> c_int {
     // SAFETY: By the caller it points to the contents of the box.
     let switch = unsafe { &*context.cast::<T>() };
     let result = match what {

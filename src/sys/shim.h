@@ -355,7 +355,7 @@ enum gal_power_call {
 /* The highest cooling state of a core. Each state halves the clock. */
 #define GAL_COOLING_STATES 6
 struct gal_power *gal_start_power(struct device *dev, void *context,
-				  int (*call)(void *context, enum gal_power_call what,
+				  int (*call)(void *context, unsigned int what,
 					      unsigned int value),
 				  int delay, bool always_on, bool has_divider);
 void gal_stop_power(struct gal_power *power);

@@ -23,7 +23,7 @@ struct gal_power {
 	struct list_head link;
 	struct device *dev;
 	void *context;
-	int (*call)(void *context, enum gal_power_call what, unsigned int value);
+	int (*call)(void *context, unsigned int what, unsigned int value);
 	bool has_divider;
 	struct thermal_cooling_device *cooling;
 	unsigned long cooling_state;
@@ -208,7 +208,7 @@ static void gal_start_cooling(struct gal_power *power)
  * -EBUSY: its power is managed already.
  */
 struct gal_power *gal_start_power(struct device *dev, void *context,
-				  int (*call)(void *context, enum gal_power_call what,
+				  int (*call)(void *context, unsigned int what,
 					      unsigned int value),
 				  int delay, bool always_on, bool has_divider)
 {

@@ -532,37 +532,6 @@ impl Target {
         self.room_of(ADDRESS, needed, last_of)
     }
 
-    /// Whether `state` is the address of a tiled target or source.
-    pub(crate) fn is_tiled(&self, state: u32) -> bool {
-        state == STATES[ADDRESS] && self.values[CONFIG] & TILED != 0
-            || state == SOURCE && self.values[SRC_CONFIG] & blit::TILED != 0
-    }
-
-    /// The command of `DRAW_2D`.
-    fn command(&self) -> u32 {
-        self.values[CONFIG] >> 12 & 0xF
-    }
-
-    /// As [`blit::pixel`], for the target.
-    fn pixel(&self) -> Option<(u32, u32)> {
-        match self.values[CONFIG] & 0x1F {
-            // Indexes and single bits are formats of sources.
-            9 | 10 => None,
-            // No source says what a core without this format draws.
-            blit::A8 if !self.engines.has_a8_target => Some((4, 0)),
-            format => blit::pixel(format),
-        }
-    }
-
-    /// The target's rotation.
-    fn rotation(&self) -> Rotation {
-        Rotation {
-            angle: self.values[ANGLE] >> 3,
-            width: self.values[ROTATION],
-            height: self.values[HEIGHT],
-        }
-    }
-
     /// Fails unless `area` is within the `room` bytes after the target's first byte.
     fn check_area(&self, area: Area, room: u32) -> Result<(), Problem> {
         match self.last_byte(area) {

@@ -23,9 +23,9 @@ impl Checker<'_> {
         &mut self,
         check: impl Fn(&mut Target, &mut dyn FnMut(u32, u32) -> Option<u32>) -> Result<(), Problem>,
     ) -> Result<(), Fault> {
-        // The lent states may show that more are needed: for a rotated target, a source, its planes
-        // or tile status, a pattern.
-        for _ in 0..10 {
+        // The lent states may show that more are needed: for a rotated target, a source, its
+        // fraction, planes or tile status, a pattern.
+        for _ in 0..11 {
             let start = match self.bounds {
                 // A later pass checks 3D draws together with the context. It lends no 2D states.
                 Some(start) if !self.is_deferred || self.pipe == Pipe::Pipe2d => start,
