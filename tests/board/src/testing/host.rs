@@ -24,7 +24,11 @@ use crate::process::Process;
 use crate::signals::Signals;
 
 /// Time limit for building and running a crate's tests, without waits for other builds.
-const LIMIT: Duration = Duration::from_secs(900);
+const LIMIT: Duration = Duration::from_secs(3600);
+
+/// Time limit between two lines of cargo or of a test. A busy machine needs minutes for a crate, so the whole run
+/// gets more.
+const SILENCE: Duration = Duration::from_secs(1800);
 
 /// Runs the suite.
 pub fn run(
@@ -96,6 +100,7 @@ fn output_of(
         bail!("{name} is missing: start the tests by scripts/board, which brings it");
     };
     let mut start = Instant::now();
+    let mut heard = start;
     let mut told = false;
     let mut child = Process::start(&program, arguments)?;
     let (sender, receiver) = sync_channel(64);
@@ -108,6 +113,7 @@ fn output_of(
         let ended = child.ended();
         while let Ok(more) = receiver.recv_timeout(Duration::from_millis(10)) {
             bytes.extend(more);
+            heard = Instant::now();
         }
         let text = || String::from_utf8_lossy(&bytes).into_owned();
         if let Some(status) = ended {
@@ -115,12 +121,14 @@ fn output_of(
         }
         if is_blocked(&bytes) {
             start = Instant::now();
+            heard = start;
             if !told {
                 progress.note("waiting for another build: cargo has its folder locked");
                 told = true;
             }
         }
-        if start.elapsed() > LIMIT || signals.last() != 0 {
+        let is_late = start.elapsed() > LIMIT || heard.elapsed() > SILENCE;
+        if is_late || signals.last() != 0 {
             child.kill();
             return Ok((None, text()));
         }
