@@ -134,8 +134,14 @@ impl<'bound, T: Switch> Managed<'bound, T> {
         let has_divider = switch.has_divider();
         // SAFETY: The device stays bound, and the context valid, until `gal_stop_power`.
         let raw = from_err_ptr(unsafe {
-            let call = Some(call::<T> as _);
-            shim::gal_start_power(supply.raw(), context, call, delay, stays_on, has_divider)
+            shim::gal_start_power(
+                supply.raw(),
+                context,
+                Some(call::<T>),
+                delay,
+                stays_on,
+                has_divider,
+            )
         })?;
         let raw = NonNull::new(raw).ok_or(ENOMEM)?;
         supply.0.stays_on.store(stays_on, Relaxed);
