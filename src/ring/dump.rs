@@ -12,7 +12,7 @@
 //! If memory is not free at once, there is no dump, and a line says so. A core has [`SLOTS`] dumps
 //! at most, one for each process: a process that hangs it again replaces its dump, once in
 //! [`INTERVAL`] at most. [`choose`] says which dump is replaced when all slots are taken. The
-//! format is in [`file`].
+//! format is that of etnaviv.
 //!
 //! All kinds of cores share this. [`super::snapshot`] takes the snapshot of a ring.
 
