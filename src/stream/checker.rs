@@ -23,6 +23,7 @@
 
 mod bounded_draws;
 mod fault;
+mod tokens;
 
 use super::{
     addresses::{
@@ -55,6 +56,7 @@ use super::{
 };
 use core::cell::Cell;
 use fault::loaded_value;
+use tokens::Tokens;
 
 pub(crate) use fault::{
     Fault,
@@ -64,35 +66,6 @@ pub(crate) use fault::{
 /// The fields "from" and "to" of a token.
 const TOKEN_MASK: u32 = 0x1F1F;
 const TOKEN_FROM: u32 = 0x1F;
-
-/// Armed semaphores: one bit for each (from, to).
-struct Tokens([u32; 32]);
-
-impl Tokens {
-    fn slot(token: u32) -> (usize, u32) {
-        // CAST: five bits.
-        ((token & 0x1F) as usize, 1 << ((token >> 8) & 0x1F))
-    }
-
-    /// Arms a token. Returns whether it was not armed before.
-    fn arm(&mut self, token: u32) -> bool {
-        let (from, to) = Self::slot(token);
-        let fresh = self.0[from] & to == 0;
-        self.0[from] |= to;
-        fresh
-    }
-
-    fn disarm(&mut self, token: u32) -> bool {
-        let (from, to) = Self::slot(token);
-        let armed = self.0[from] & to != 0;
-        self.0[from] &= !to;
-        armed
-    }
-
-    fn any(&self) -> bool {
-        self.0.iter().any(|&to| to != 0)
-    }
-}
 
 /// One pass over a stream.
 struct Checker<'a> {
@@ -186,20 +159,18 @@ impl Checker<'_> {
         }
     }
 
+    /// Whether loads still add engines that the stream uses.
+    fn notes_engines(&self) -> bool {
+        let (has, uses) = (self.states.pipes, self.uses);
+        has.pipe_2d && has.pipe_3d && !(uses.pipe_2d && uses.pipe_3d)
+    }
+
     /// Notes the engines of the `count` states from `first` on. A load may take effect while the
     /// other pipe is selected.
-    #[inline]
     fn note_engines(&mut self, first: u32, count: u32) {
-        let (has, uses) = (self.states.pipes, self.uses);
-        let has_both = has.pipe_2d && has.pipe_3d;
-        if !has_both || uses.pipe_2d && uses.pipe_3d {
-            return;
-        }
         // No block of states of one engine is smaller than the step.
-        for address in (first..first + count)
-            .step_by(0x80)
-            .chain([first + count - 1])
-        {
+        for step in 0..=count.div_ceil(0x80) {
+            let address = (first + step * 0x80).min(first + count - 1);
             if let Some(pipe) = states::engine_of(address) {
                 self.uses.add(pipe);
             }
@@ -220,7 +191,9 @@ impl Checker<'_> {
         if first + count > 0x1_0000 {
             return Err(Fault::State(0x1_0000));
         }
-        self.note_engines(first, count);
+        if self.notes_engines() {
+            self.note_engines(first, count);
+        }
         if self.states.any_watched(first, count) {
             for (address, value) in (first..).zip(values) {
                 if self.states.is_special(address) {
@@ -490,6 +463,36 @@ pub(crate) fn check_states(
     pass(words, states, entry, addresses, loaded, true)
 }
 
+/// The rest of the words after commands that only load states without a check. With `NOTES`, stops
+/// after one that adds an engine, too.
+#[inline(always)]
+fn skip<'w, const NOTES: bool>(
+    checker: &mut Checker<'_>,
+    mut rest: &'w [Cell<u32>],
+) -> &'w [Cell<u32>] {
+    let states = checker.states;
+    while let [first, _, tail @ ..] = rest {
+        let first = first.get();
+        // Most commands load one such state.
+        let (after, count) =
+            if first & !(FIXP | 0xFFFF) == LOAD_ONE && !states.is_watched(first & 0xFFFF) {
+                (tail, 1)
+            } else if let Some(after) = after_harmless(states, first, tail) {
+                (after, first >> 16 & 0x3FF)
+            } else {
+                break;
+            };
+        rest = after;
+        if NOTES {
+            checker.note_engines(first & 0xFFFF, count);
+            if !checker.notes_engines() {
+                break;
+            }
+        }
+    }
+    rest
+}
+
 /// The words after the command that begins with `first`, if it loads several states and none needs
 /// a check. `tail` begins after its first value.
 #[inline(always)]
@@ -547,7 +550,7 @@ fn pass(
         target: None,
         pipe: entry,
         uses,
-        tokens: Tokens([0; 32]),
+        tokens: Tokens::default(),
         // The ring drains the engines after every stream.
         busy: false,
         covered: false,
@@ -556,21 +559,11 @@ fn pass(
     };
     let mut rest = words;
     loop {
-        // Most commands load one state that needs no check.
-        if let [first, _, tail @ ..] = rest {
-            let first = first.get();
-            if first & !(FIXP | 0xFFFF) == LOAD_ONE && !states.is_watched(first & 0xFFFF) {
-                checker.note_engines(first & 0xFFFF, 1);
-                rest = tail;
-                continue;
-            }
-            // Others load several such states.
-            if let Some(after) = after_harmless(states, first, tail) {
-                checker.note_engines(first & 0xFFFF, first >> 16 & 0x3FF);
-                rest = after;
-                continue;
-            }
-        }
+        rest = if checker.notes_engines() {
+            skip::<true>(&mut checker, rest)
+        } else {
+            skip::<false>(&mut checker, rest)
+        };
         if rest.is_empty() {
             break;
         }
