@@ -454,8 +454,7 @@ impl ClockRates {
         if raw.gpu_frequency >= MAX_MEGAHERTZ {
             return Err(Refusal("gpu_frequency", "is in MHz, below 4000"));
         }
-        // CAST: 32 bits into at least 32.
-        let given = |hertz: u32| (hertz != 0).then_some(hertz as usize);
+        let given = |hertz: u32| (hertz != 0).then_some(u32_as_usize(hertz));
         let of_dove = (raw.gpu_frequency != 0).then_some(raw.gpu_frequency * 1_000_000);
         Ok(Self {
             three_d: given(raw.coreClock).or(of_dove),

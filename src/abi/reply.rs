@@ -252,8 +252,7 @@ pub(crate) struct Ledger {
 impl Ledger {
     /// Adds an allocation.
     pub(crate) fn add(&mut self, bytes: usize) {
-        // CAST: at most 64 bits.
-        let bytes = bytes as u64;
+        let bytes = usize_as_u64(bytes);
         // In practice, 64 bits do not wrap.
         self.bytes = self.bytes.wrapping_add(bytes);
         self.max = self.max.max(self.bytes);
@@ -263,8 +262,7 @@ impl Ledger {
 
     /// Subtracts a freed allocation.
     pub(crate) fn remove(&mut self, bytes: usize) {
-        // CAST: at most 64 bits.
-        self.bytes = self.bytes.saturating_sub(bytes as u64);
+        self.bytes = self.bytes.saturating_sub(usize_as_u64(bytes));
         self.returned = self.returned.wrapping_add(1);
     }
 }

@@ -319,8 +319,7 @@ pub(super) struct Timer {
 /// Starts or stops a timer.
 pub(super) fn note_time(process: &Process, timer: u32, start: bool) {
     let now = sys::monotonic_ns();
-    // CAST: 32 bits into at least 32.
-    if let Some(timer) = process.timers.lock().get_mut(timer as usize) {
+    if let Some(timer) = process.timers.lock().get_mut(u32_as_usize(timer)) {
         if start {
             timer.start = now;
         } else {
@@ -337,8 +336,7 @@ pub(super) fn send_signal(process: &Process, value: u32) {
 }
 
 pub(super) fn time_delta(process: &Process, timer: u32) -> Result<Reply<'_>> {
-    // CAST: 32 bits into at least 32.
-    let timer = process.timers.lock().get(timer as usize).copied();
+    let timer = process.timers.lock().get(u32_as_usize(timer)).copied();
     let timer = timer.ok_or(Error::InvalidArgument)?;
     let nanoseconds = timer
         .stop

@@ -385,8 +385,7 @@ impl Tables {
             }
             _ => return Hint::None,
         };
-        // CAST: 32 bits into at least 32.
-        let user = address as usize;
+        let user = u32_as_usize(address);
         if let Some(owner) = self.addresses.owner_before(address) {
             return Hint::Freed(owner);
         }

@@ -345,8 +345,7 @@ fn merge_records(buffers: &mut Buffers, delta: &Delta) {
             _ => None,
         }));
         left -= some;
-        // CAST: at most 64 bits.
-        let Some(next) = at.checked_add(core::mem::size_of_val(words) as u64) else {
+        let Some(next) = at.checked_add(usize_as_u64(core::mem::size_of_val(words))) else {
             return;
         };
         at = next;

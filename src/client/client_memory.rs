@@ -133,10 +133,9 @@ impl<T: Reachable> ClientMemory<T> {
 
 /// Whether the process may still have addresses for `bytes` bytes of pages.
 pub(super) fn has_room(process: &Process, bytes: u32) -> bool {
-    // CAST: 32 bits into at least 32.
     process
         .space()
-        .is_none_or(|space| space.has_room(bytes as usize))
+        .is_none_or(|space| space.has_room(u32_as_usize(bytes)))
 }
 
 impl<T: Reachable> ClientMemory<T> {

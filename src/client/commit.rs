@@ -328,8 +328,7 @@ fn append_commands(
         }
     }
     drop(tables);
-    // CAST: 32 bits into at least 32.
-    if (end + u64::from(buffer.reserved_tail)) > room as u64 {
+    if (end + u64::from(buffer.reserved_tail)) > usize_as_u64(room) {
         refuse!(InvalidArgument:
             "the commands end at {:#x}: with {:#x} reserved bytes after them they do not fit in the {:#x} bytes from {:#x} on",
             end, buffer.reserved_tail, room, logical);

@@ -61,8 +61,7 @@ pub(super) fn attach(process: &Process, core: &Core, newer: bool) -> Result<Repl
     drop(held);
     Ok(Reply::Context {
         context: inserted?,
-        // CAST: at most 64 bits.
-        state_count: map.state_count as u64,
+        state_count: usize_as_u64(map.state_count),
     })
 }
 

@@ -80,15 +80,13 @@ impl<T> Handles<T> {
     }
 
     fn slot(&mut self, place: u32) -> Option<&mut Slot<T>> {
-        // CAST: 32 bits into at least 32.
-        self.slots.get_mut(place as usize)
+        self.slots.get_mut(u32_as_usize(place))
     }
 
     /// The place of a handle's slot, if the handle is not stale.
     fn place(&self, handle: u32) -> Option<u32> {
         let place = (handle & ((1 << PLACE_BITS) - 1)).checked_sub(1)?;
-        // CAST: 32 bits into at least 32.
-        let slot = self.slots.get(place as usize)?;
+        let slot = self.slots.get(u32_as_usize(place))?;
         (slot.uses == handle >> PLACE_BITS).then_some(place)
     }
 
@@ -173,8 +171,7 @@ impl<T> Handles<T> {
     /// The object of a handle.
     pub(crate) fn get(&self, handle: u32) -> Option<&T> {
         if let Some(place) = self.place(handle) {
-            // CAST: 32 bits into at least 32.
-            if let State::Used(object) = &self.slots.get(place as usize)?.state {
+            if let State::Used(object) = &self.slots.get(u32_as_usize(place))?.state {
                 return Some(object);
             }
         }
@@ -184,8 +181,7 @@ impl<T> Handles<T> {
     /// The object of a handle, mutable.
     pub(crate) fn get_mut(&mut self, handle: u32) -> Option<&mut T> {
         match self.place(handle) {
-            // CAST: 32 bits into at least 32.
-            Some(place) => match &mut self.slots.get_mut(place as usize)?.state {
+            Some(place) => match &mut self.slots.get_mut(u32_as_usize(place))?.state {
                 State::Used(object) => Some(object),
                 _ => None,
             },

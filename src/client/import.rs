@@ -226,8 +226,7 @@ pub(super) fn wrap(process: &Arc<Process>, what: Foreign, in_lines: bool) -> Res
     let node = shared::insert(process, NodeEntry::new(node, Origin::Foreign))?;
     Ok(Reply::Wrapped {
         node,
-        // CAST: at most 64 bits.
-        bytes: bytes as u64,
+        bytes: usize_as_u64(bytes),
     })
 }
 
@@ -255,8 +254,7 @@ fn wrap_own(process: &Arc<Process>, node: Arc<Node>, bytes: usize) -> Result<Rep
     let node = have_node(process, node, None)?;
     Ok(Reply::Wrapped {
         node,
-        // CAST: at most 64 bits.
-        bytes: bytes as u64,
+        bytes: usize_as_u64(bytes),
     })
 }
 

@@ -59,8 +59,7 @@ fn lock_own(
     let reply = |(address, physical): (u32, u32), user: Option<usize>| Reply::Locked {
         address: locks.then_some(address),
         physical,
-        // CAST: at most 64 bits.
-        user: user.map(|user| user as u64),
+        user: user.map(usize_as_u64),
     };
     let base = process.device.base_address;
     let (address, backing, node) = loop {

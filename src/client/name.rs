@@ -186,8 +186,7 @@ impl Piece {
     /// Copies `bytes` bytes from the caller. `InvalidArgument`: no bytes, or more than fit.
     /// `OutOfResources`: they cannot be read.
     fn write(&self, user: u64, bytes: u32) -> Result {
-        // CAST: 32 bits into at least 32.
-        let length = bytes as usize;
+        let length = u32_as_usize(bytes);
         if user == 0 || length == 0 || length > self.content.lock().bytes.len() {
             return Err(Error::InvalidArgument);
         }
@@ -208,8 +207,7 @@ impl Piece {
             if !content.is_written {
                 return Ok(None);
             }
-            // CAST: 32 bits into at least 32.
-            let length = content.bytes.len().min(bytes as usize);
+            let length = content.bytes.len().min(u32_as_usize(bytes));
             let mut copy = KVec::with_capacity(length, crate::sys::GFP_CLIENT)?;
             copy.extend_from_slice(&content.bytes[..length], crate::sys::GFP_CLIENT)?;
             copy
@@ -230,8 +228,7 @@ pub(super) fn run(process: &Process, command: SharedBuffer) -> Result<Reply<'_>>
     match command {
         SharedBuffer::Create { bytes: 0 } => return Err(Error::InvalidArgument),
         SharedBuffer::Create { bytes } => {
-            // CAST: 32 bits into at least 32.
-            if bytes as usize > MAX_BYTES {
+            if u32_as_usize(bytes) > MAX_BYTES {
                 return Err(Error::OutOfResources);
             }
             let piece = Piece::new(bytes as usize)?;

@@ -170,8 +170,7 @@ impl NodeEntry {
     /// Bytes granted to the client.
     pub(super) fn bytes(&self) -> u64 {
         match self.granted {
-            // CAST: at most 64 bits.
-            0 => self.node.bytes() as u64,
+            0 => usize_as_u64(self.node.bytes()),
             granted => granted.into(),
         }
     }

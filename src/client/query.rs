@@ -16,8 +16,7 @@ use crate::prelude::*;
 /// QUERY_VIDEO_MEMORY.
 pub(super) fn video_memory(process: &Process) -> Reply<'_> {
     Reply::VideoMemory {
-        // CAST: at most 64 bits.
-        pool_bytes: process.device.memory.pool_bytes() as u64,
+        pool_bytes: usize_as_u64(process.device.memory.pool_bytes()),
     }
 }
 

@@ -277,8 +277,7 @@ impl<'a> Queue<'a> {
                 }
             }
             Record::Timestamp { timer, start } => {
-                // CAST: 32 bits into at least 32.
-                if timer as usize >= MAX_TIMERS {
+                if u32_as_usize(timer) >= MAX_TIMERS {
                     debug_client!(in Event,
                         "a TIMESTAMP record is left out: there is no timer {timer:#x}, but {MAX_TIMERS}");
                     return Ok(());

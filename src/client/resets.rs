@@ -255,8 +255,7 @@ impl Resets {
         if known != 0 && now < known.saturating_add(sys::HZ.into()) {
             return known;
         }
-        // CAST: at most 64 bits.
-        let end = now.saturating_add(msecs_to_jiffies(MAX_WAIT) as u64);
+        let end = now.saturating_add(usize_as_u64(msecs_to_jiffies(MAX_WAIT)));
         self.wait_ends.store(end, Relaxed);
         end
     }

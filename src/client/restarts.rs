@@ -395,8 +395,7 @@ fn interrupted(
         return;
     }
     let now = sys::monotonic_ns();
-    // CAST: at most 64 bits.
-    let gone = (ticks as u64).saturating_mul(TICK);
+    let gone = usize_as_u64(ticks).saturating_mul(TICK);
     let caller = if is_own {
         0
     } else {

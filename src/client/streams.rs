@@ -69,8 +69,7 @@ pub(crate) fn core_of_pipe(process: &Process, pipe: u32) -> Result<Arc<Core>> {
     if pipe >= MAX_PIPES {
         return Err(Error::InvalidArgument);
     }
-    // CAST: 32 bits into at least 32.
-    let core = process.device.cores().nth(pipe as usize);
+    let core = process.device.cores().nth(u32_as_usize(pipe));
     core.ok_or(Error::NotSupported)
 }
 

@@ -166,8 +166,7 @@ pub(super) fn commit(
     view: Option<Arc<PoolView>>,
     commit: Commit,
 ) -> Result<Reply<'static>> {
-    // CAST: 32 bits into at least 32.
-    let count = commit.count as usize;
+    let count = u32_as_usize(commit.count);
     if commit.context == 0 || commit.queue == 0 || !(2..=MAX_VECTOR_BUFFERS).contains(&count) {
         refuse!(InvalidArgument:
             "context {:#x}, queue {:#x}, {:#x} buffers: the first two are not 0, of buffers there are 2 to {MAX_VECTOR_BUFFERS}",
@@ -461,13 +460,11 @@ fn bytes_from(process: &Process, core: &VectorCore, tables: &Tables, value: u32)
         return None;
     }
     if value == core.engine().scratch() {
-        // CAST: at most 64 bits.
-        return Some(SCRATCH_BYTES as u64);
+        return Some(usize_as_u64(SCRATCH_BYTES));
     }
     let base = process.device.base_address;
     if let Some(piece) = tables.physical_bytes(value, base) {
-        // CAST: at most 64 bits.
-        return Some(piece.left as u64);
+        return Some(usize_as_u64(piece.left));
     }
     let address = value.checked_sub(base)?;
     if let Some(bytes) = tables.framebuffer_bytes(address) {
@@ -513,8 +510,7 @@ impl Tables {
             }
             Kind::UserMemory | Kind::Framebuffer => return None,
         };
-        // CAST: 32 bits into at least 32.
-        let before = address.checked_sub(start)? as usize;
+        let before = u32_as_usize(address.checked_sub(start)?);
         Some(Piece {
             node,
             before,

@@ -121,8 +121,7 @@ pub(super) fn map_pool(
     let user = user.ok_or(Error::OutOfMemory)?;
     process.tables().has_mapped_pool = true;
     Ok(Reply::Mapped {
-        // CAST: at most 64 bits.
-        user: user as u64,
+        user: usize_as_u64(user),
     })
 }
 

@@ -140,8 +140,7 @@ impl Image {
 
     pub(super) fn set_element_count(&mut self, count: u32) {
         let (_, all) = self.map.elements;
-        // CAST: 32 bits into at least 32.
-        let count = (count as usize).min(all);
+        let count = u32_as_usize(count).min(all);
         if count != 0 && count != self.element_count {
             self.element_count = count;
             self.elements_changed = true;

@@ -81,8 +81,7 @@ impl Kept {
                     sets.takes_address(address) || !sets.is_watched(address) || is_plain()
                 }
             };
-            // CAST: 32 bits into at least 32.
-            let (true, Some(place)) = (is_kept, self.values.get_mut(address as usize)) else {
+            let (true, Some(place)) = (is_kept, self.values.get_mut(u32_as_usize(address))) else {
                 continue;
             };
             *place = value;
@@ -135,8 +134,7 @@ impl Kept {
         let known = members(self.known.iter().copied());
         let known = known.filter(move |&state| states::pipe_of(state) == pipe);
         known.map(|state| {
-            // CAST: 32 bits into at least 32.
-            let value = self.values.get(state as usize).copied().unwrap_or(0);
+            let value = self.values.get(u32_as_usize(state)).copied().unwrap_or(0);
             match state {
                 MEM_CONFIG => (state, value & !AUTO_DISABLE),
                 _ if is_set(&self.converted, state) => (state | FIXP, value),
@@ -148,8 +146,7 @@ impl Kept {
 
 /// Whether the bit of `state` is set.
 fn is_set(bits: &[u32], state: u32) -> bool {
-    // CAST: 32 bits into at least 32.
-    let word = bits.get((state / 32) as usize);
+    let word = bits.get(u32_as_usize(state / 32));
     word.is_some_and(|word| word & 1 << (state & 31) != 0)
 }
 

@@ -160,8 +160,7 @@ impl Core<'_> {
         if !self.meets(Need::Newer) || !self.meets(Need::CommonUniforms) {
             return 0;
         }
-        // CAST: 32 bits into at least 32.
-        (state::word(0x30000) + 4 * self.identity.num_constants.min(MOST_CONSTANTS)) as usize
+        u32_as_usize(state::word(0x30000) + 4 * self.identity.num_constants.min(MOST_CONSTANTS))
     }
 }
 
@@ -207,8 +206,7 @@ impl Places<'_> {
     /// is special.
     #[inline(always)]
     pub(super) fn find(self, address: u32) -> Option<(usize, bool)> {
-        // CAST: 32 bits into at least 32.
-        match self.0.get(address as usize) {
+        match self.0.get(u32_as_usize(address)) {
             None | Some(0) => None,
             Some(&place) => Some(((place & !SPECIAL).into(), place & SPECIAL != 0)),
         }
@@ -259,8 +257,7 @@ fn add(core: &Core<'_>, rows: &[Row], loads: &mut Loads, places: &mut KVVec<u16>
             .blocks(row)
             .filter(|block| core.keeps(row, block.clone()));
         for address in kept.flatten() {
-            // CAST: 32 bits into at least 32.
-            let at = address as usize;
+            let at = u32_as_usize(address);
             if places.len() <= at {
                 places.resize(at + 1, 0, GFP_KERNEL)?;
             }
@@ -304,8 +301,9 @@ impl StateMap {
         for row in core.rows(MIRRORS) {
             for address in core.blocks(row).flatten() {
                 let kept = address - state::word(row.byte) + state::word(row.reset);
-                // CAST: 32 bits into at least 32.
-                let place = *places.get(kept as usize).ok_or(Error::InvalidArgument)?;
+                let place = *places
+                    .get(u32_as_usize(kept))
+                    .ok_or(Error::InvalidArgument)?;
                 let mirror = places.get_mut(address as usize);
                 *mirror.ok_or(Error::InvalidArgument)? = place;
             }
@@ -329,8 +327,7 @@ impl StateMap {
             }
         }
         let place = |byte| {
-            // CAST: 32 bits into at least 32.
-            let place = places.get(state::word(byte) as usize);
+            let place = places.get(u32_as_usize(state::word(byte)));
             place.map_or(0, |&place| usize::from(place))
         };
         let elements = if core.meets(Need::Halti5) {

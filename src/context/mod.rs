@@ -102,8 +102,7 @@ impl Copy {
         space: Option<&Arc<AddressSpace>>,
     ) -> Result<Self> {
         let words = &map.template[..];
-        // CAST: at most 64 bits.
-        let bytes = core::mem::size_of_val(words) as u64;
+        let bytes = usize_as_u64(core::mem::size_of_val(words));
         let buffer = memory.allocate_buffer(bytes, Contents::Executed, space)?;
         buffer.memory().write_words(0, words)?;
         let mut live = KVVec::new();
@@ -325,15 +324,13 @@ impl Load {
 
     /// Size of the copy in bytes.
     pub(crate) fn bytes(&self) -> usize {
-        // CAST: 32 bits into at least 32.
-        self.bytes as usize
+        u32_as_usize(self.bytes)
     }
 
     /// Byte offset of GPU address `address` in the copy, if it lies there.
     pub(crate) fn offset_of(&self, address: u32) -> Option<usize> {
         let offset = address.wrapping_sub(self.address);
-        // CAST: 32 bits into at least 32.
-        (offset < self.bytes).then_some(offset as usize)
+        (offset < self.bytes).then_some(u32_as_usize(offset))
     }
 }
 

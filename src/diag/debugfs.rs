@@ -237,8 +237,7 @@ fn piece<'a>(
     words: &'a mut [u32; PIECE],
 ) -> Option<(Given, &'a [u32])> {
     let job = core.given(number)?;
-    // CAST: 32 bits into at least 32.
-    let count = (job.noted.bytes.saturating_sub(offset) / 4) as usize;
+    let count = u32_as_usize(job.noted.bytes.saturating_sub(offset) / 4);
     let words = &mut words[..count.min(PIECE)];
     let is_there = job.noted.number == number && core.copy_given(&job, offset, words);
     is_there.then_some((job, words))

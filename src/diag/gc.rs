@@ -289,8 +289,7 @@ fn show_pools(f: &mut fmt::Formatter<'_>, clients: &Clients) -> fmt::Result {
         most = most.saturating_add(process.ledgers().video.scattered.max);
         Ok(())
     })?;
-    // CAST: at most 64 bits.
-    let used = usage.scattered as u64;
+    let used = usize_as_u64(usage.scattered);
     let [used, most] = [used, most.max(used)].map(Decimal);
     f.write_fmt(fmt!(
         "  POOL VIRTUAL:\n    Used :    {used:>10} B\n    MaxUsed : {most:>10} B\n"

@@ -390,8 +390,7 @@ fn print_core(core: &AnyCore) {
         None => dev_info!(dev, "core {index} (GC{model:x}) is off\n"),
     }
     let newest = core.newest();
-    // CAST: at most 64 bits.
-    let mut from = newest.saturating_sub(IDS as u64);
+    let mut from = newest.saturating_sub(usize_as_u64(IDS));
     // Ends: `from` grows, and there are a few jobs up to `newest`.
     while let Some(job) = core.given(from).filter(|job| job.noted.number <= newest) {
         from = job.noted.number + 1;

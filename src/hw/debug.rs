@@ -126,8 +126,7 @@ impl Hardware {
     pub(crate) fn is_writable(&self, offset: u32, value: u32) -> bool {
         let is_there = WRITABLE.contains(&offset)
             || !self.identity.is_early() && WRITABLE_LATER.contains(&offset);
-        // CAST: 32 bits into at least 32.
-        let selects = CONFIGS.contains(&(offset as usize));
+        let selects = CONFIGS.contains(&u32_as_usize(offset));
         let mut fields = (0..32).step_by(8).map(|shift| value >> shift & SELECTOR);
         is_there && !(selects && fields.any(|field| field == SELECTOR))
     }
@@ -135,16 +134,14 @@ impl Hardware {
     /// Reads the register at byte offset `offset`, which must be readable. The core must be on, and
     /// the caller must be allowed to reset it.
     pub(crate) fn read_register(&self, offset: u32) -> u32 {
-        // CAST: 32 bits into at least 32.
-        self.registers.try_read32(offset as usize).unwrap_or(0)
+        self.registers.try_read32(u32_as_usize(offset)).unwrap_or(0)
     }
 
     /// Writes the register at byte offset `offset`, which must be writable. Conditions as for
     /// [`Hardware::read_register`].
     pub(crate) fn write_register(&self, offset: u32, value: u32) {
         if !self.is_isolated() {
-            // CAST: 32 bits into at least 32.
-            let _ = self.registers.try_write32(value, offset as usize);
+            let _ = self.registers.try_write32(value, u32_as_usize(offset));
         }
     }
 

@@ -94,8 +94,7 @@ pub(crate) use {
 /// The address at which the GPU reaches `bytes` at physical address `physical` without its MMU.
 /// `None`: it does not reach all of them.
 pub(crate) fn gpu_address(physical: u64, bytes: usize, base_address: u32) -> Option<u32> {
-    // CAST: at most 64 bits.
-    params::linear_address(physical, bytes as u64, base_address)
+    params::linear_address(physical, usize_as_u64(bytes), base_address)
 }
 
 /// Limits the log lines about memory that would be mapped for the GPU twice.
@@ -281,8 +280,7 @@ impl VideoMemory {
         let bytes = usize::try_from(bytes)
             .ok()
             .and_then(page_align)
-            // CAST: at most 64 bits.
-            .filter(|&bytes| (bytes as u64) < LINEAR_WINDOW)
+            .filter(|&bytes| usize_as_u64(bytes) < LINEAR_WINDOW)
             .ok_or(Error::OutOfMemory)?;
         let share = if sys::is_apart(bytes) {
             None
@@ -329,8 +327,7 @@ impl VideoMemory {
 
     /// Allocates scattered, zeroed pages for at least `bytes`, and maps them for the GPU.
     fn allocate_scattered(&self, bytes: u32) -> Result<Mapping> {
-        // CAST: 32 bits into at least 32.
-        let bytes = page_align(bytes as usize).ok_or(Error::OutOfMemory)?;
+        let bytes = page_align(u32_as_usize(bytes)).ok_or(Error::OutOfMemory)?;
         if bytes > self.vm.longest_free() {
             return Err(Error::OutOfMemory);
         }
@@ -373,8 +370,7 @@ impl VideoMemory {
             .and_then(page_align)
             .filter(|&span| bytes > 0 && !wraps(span))
             .ok_or(Error::InvalidArgument)?;
-        // CAST: at most 64 bits.
-        if span as u64 > LINEAR_WINDOW {
+        if usize_as_u64(span) > LINEAR_WINDOW {
             return Err(Error::OutOfResources);
         }
         let cause = Cell::new(ENOMEM);
@@ -534,9 +530,8 @@ impl VideoMemory {
     /// Whether a request for pool `number` could succeed if nothing else were allocated.
     pub(crate) fn could_have(&self, bytes: u32, alignment: u32, number: u32) -> bool {
         Pool::walk(number).iter().any(|pool| match pool {
-            // CAST: 32 bits into at least 32.
             Pool::System => granted(bytes, alignment)
-                .is_some_and(|granted| granted as usize <= self.pool_bytes()),
+                .is_some_and(|granted| u32_as_usize(granted) <= self.pool_bytes()),
             Pool::Contiguous | Pool::Virtual => true,
         })
     }

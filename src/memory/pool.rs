@@ -244,8 +244,7 @@ impl Taking {
         if !leaves_reserve(bytes, pieces) {
             return Err(Error::OutOfMemory);
         }
-        // CAST: at most 64 bits.
-        let own = bytes as u64;
+        let own = usize_as_u64(bytes);
         let others = self.0.fetch_add(own, Full);
         let share = Share {
             of: self,
@@ -279,8 +278,7 @@ pub(super) struct Share<'a> {
 impl Share<'_> {
     /// Subtracts `bytes` that are allocated now: the available memory no longer includes them.
     pub(super) fn has(&self, bytes: usize) {
-        // CAST: at most 64 bits.
-        let done = self.left.get().min(bytes as u64);
+        let done = self.left.get().min(usize_as_u64(bytes));
         self.left.set(self.left.get() - done);
         self.of.0.fetch_sub(done, Full);
     }

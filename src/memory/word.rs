@@ -55,8 +55,7 @@ impl Object {
             Object::Node(node) => match &node.place {
                 Some(Place::Pool(span)) => {
                     let pool = node.memory.pool.as_ref();
-                    // CAST: at most 64 bits.
-                    pool.map_or(0, |pool| pool.memory.start() + span.offset() as u64)
+                    pool.map_or(0, |pool| pool.memory.start() + usize_as_u64(span.offset()))
                 }
                 Some(Place::Pages(buffer)) => buffer.memory.dma_address(),
                 _ => 0,
@@ -64,8 +63,7 @@ impl Object {
             Object::Buffer(buffer) => buffer.memory.dma_address(),
             Object::UserMemory(_) => 0,
         };
-        // CAST: at most 64 bits.
-        (start & !(PAGE_SIZE as u64 - 1)) + (index * PAGE_SIZE) as u64
+        (start & !(usize_as_u64(PAGE_SIZE) - 1)) + usize_as_u64(index * PAGE_SIZE)
     }
 }
 
@@ -73,8 +71,7 @@ impl Word {
     /// The word at GPU address `address`, if it is aligned and among the `bytes` of `object`, which
     /// is at `start`.
     fn at(object: Object, start: u32, bytes: usize, address: u32) -> Option<Self> {
-        // CAST: 32 bits into at least 32.
-        let offset = address.checked_sub(start)? as usize;
+        let offset = u32_as_usize(address.checked_sub(start)?);
         (address % 4 == 0 && offset.checked_add(4)? <= bytes).then_some(Self {
             object,
             offset,

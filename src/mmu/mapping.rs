@@ -69,8 +69,7 @@ pub(super) fn address(stale: &Stale<Kept>) -> u32 {
 }
 
 pub(super) fn bytes(stale: &Stale<Kept>) -> u64 {
-    // CAST: at most 64 bits.
-    (stale.count as u64) << PAGE_BITS
+    usize_as_u64(stale.count) << PAGE_BITS
 }
 
 /// Pages that the GPU can reach at consecutive addresses, until this is dropped.

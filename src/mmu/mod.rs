@@ -561,8 +561,7 @@ impl Vm {
 
 /// Number of the first page, and number of pages, of `bytes` at `address`, which has bit 31 clear.
 fn pages(address: u32, bytes: usize) -> (usize, usize) {
-    // CAST: 32 bits into at least 32.
-    let address = address as usize;
+    let address = u32_as_usize(address);
     let first = address / PAGE_SIZE;
     (first, (address + bytes).div_ceil(PAGE_SIZE) - first)
 }

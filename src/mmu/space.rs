@@ -63,10 +63,9 @@ impl Extent<'_> {
                 (Some(first), count)
             }
             Self::Pages(mapping) => {
-                // CAST: 32 bits into at least 32.
                 let first = mapping
                     .address()
-                    .map(|address| address as usize >> PAGE_BITS);
+                    .map(|address| u32_as_usize(address) >> PAGE_BITS);
                 (first, mapping.backing().pages().dma_addresses().len())
             }
         }

@@ -441,8 +441,7 @@ impl TwoLevel {
 
     /// Physical address of a linear page.
     fn linear(&self, page: usize) -> u64 {
-        // CAST: at most 64 bits.
-        self.base + ((page as u64) << PAGE_BITS)
+        self.base + (usize_as_u64(page) << PAGE_BITS)
     }
 
     /// As [`TwoLevel::set`], with the linear address of `page`.

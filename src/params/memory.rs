@@ -62,8 +62,7 @@ pub(super) fn pool_source(raw: &RawParameters) -> Result<PoolSource, Refusal> {
             "must be a multiple of the page size",
         ));
     }
-    // CAST: at most 64 bits.
-    if size as u64 > LINEAR_WINDOW {
+    if usize_as_u64(size) > LINEAR_WINDOW {
         return Err(Refusal(
             "contiguousSize",
             "is more than the GPU reaches (2 GiB)",
@@ -77,8 +76,7 @@ pub(super) fn pool_source(raw: &RawParameters) -> Result<PoolSource, Refusal> {
             if !fits(base, size) {
                 return Err(Refusal("contiguousSize", "reaches past the address space"));
             }
-            // CAST: at most 64 bits.
-            below_end("contiguousBase", base as u64, size as u64)?;
+            below_end("contiguousBase", usize_as_u64(base), usize_as_u64(size))?;
             Ok(PoolSource::Reserved(start, size))
         }
     }
@@ -109,8 +107,7 @@ pub(super) fn named_ranges(raw: &RawParameters) -> Result<(NamedRanges, bool), R
         if bytes == 0 {
             return Err(refuse("names a range of no bytes"));
         }
-        // CAST: at most 64 bits.
-        let start = start as u64;
+        let start = usize_as_u64(start);
         below_end("allowedRanges", start, bytes as u64)?;
         *places.next().ok_or(refuse("names more than 4 ranges"))? = Some((start, bytes));
     }
@@ -142,9 +139,8 @@ impl Parameters {
     /// physical address and size in bytes.
     fn named_memory(&self) -> impl Iterator<Item = (&'static str, u64, u64)> + '_ {
         let pool = match self.pool {
-            // CAST: at most 64 bits.
             PoolSource::Reserved(start, bytes) => {
-                Some(("contiguousBase", sys::widen(start), bytes as u64))
+                Some(("contiguousBase", sys::widen(start), usize_as_u64(bytes)))
             }
             PoolSource::None | PoolSource::Region(..) | PoolSource::Allocated(_) => None,
         };
@@ -152,8 +148,7 @@ impl Parameters {
             .region
             .map(|region| ("memory-region", region.start, region.bytes));
         let ranges = self.named_ranges.iter().flatten();
-        // CAST: at most 64 bits.
-        let ranges = ranges.map(|&(start, bytes)| ("allowedRanges", start, bytes as u64));
+        let ranges = ranges.map(|&(start, bytes)| ("allowedRanges", start, usize_as_u64(bytes)));
         // Names the trait, because `Init` also has a `chain`.
         Iterator::chain([pool, region].into_iter().flatten(), ranges)
     }
@@ -171,8 +166,7 @@ impl Parameters {
         let down = |address: u64| address & !(step - 1);
         // The lowest base from which the GPU reaches memory up to `end`, at most 4 GiB.
         let least = |end: u64| down(end.saturating_sub(LINEAR_WINDOW) + step - 1);
-        // CAST: at most 64 bits.
-        let contiguous_end = contiguous.saturating_add(2 * PAGE_SIZE as u64);
+        let contiguous_end = contiguous.saturating_add(2 * usize_as_u64(PAGE_SIZE));
         let (mut low, mut end) = (contiguous, contiguous_end);
         for (_, start, bytes) in self.named_memory() {
             low = low.min(start);
@@ -213,8 +207,7 @@ impl Parameters {
         }
         for (range, named) in self.allowed_ranges.iter_mut().zip(self.named_ranges) {
             *range = named.and_then(|(start, bytes)| {
-                // CAST: at most 64 bits.
-                let address = linear_address(start, bytes as u64, base)?;
+                let address = linear_address(start, usize_as_u64(bytes), base)?;
                 Range::new(address, bytes)
             });
         }
@@ -232,8 +225,7 @@ impl Parameters {
         let (PoolSource::Allocated(wanted), Some(region)) = (self.pool, region) else {
             return Ok(());
         };
-        // CAST: at most 64 bits.
-        let (page, asked) = (PAGE_SIZE as u64, wanted as u64);
+        let (page, asked) = (usize_as_u64(PAGE_SIZE), usize_as_u64(wanted));
         if region.start % page != 0 || region.bytes % page != 0 || region.bytes == 0 {
             return Err(Refusal(NAME, "does not begin and end between pages"));
         }

@@ -197,8 +197,7 @@ fn choose(taken: &[Option<(Owner, usize)>; SLOTS], new: Owner, shown: usize) -> 
 }
 
 fn ticks(milliseconds: u32) -> usize {
-    // CAST: jiffies have the machine's width.
-    msecs_to_jiffies(milliseconds) as usize
+    msecs_to_jiffies(milliseconds)
 }
 
 /// The dumps of one core.

@@ -329,8 +329,7 @@ impl<F: FrontEnd> Engine<F> {
     /// Copies words of a job, from its byte `offset` on; returns whether they are the job's: its
     /// place may have been reused.
     pub(crate) fn copy_given(&self, job: &Given, offset: u32, to: &mut [u32]) -> bool {
-        // CAST: 32 bits into at least 32.
-        let first = (job.noted.start + offset) as usize;
+        let first = u32_as_usize(job.noted.start + offset);
         for (index, word) in to.iter_mut().enumerate() {
             match self.memory.read(first + 4 * index) {
                 Ok(read) => *word = read,

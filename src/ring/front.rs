@@ -351,8 +351,7 @@ impl<P: Payload> Ring<P> {
 
     /// Where the front end is, if it is at GPU address `position`.
     pub(super) fn whereabouts(&self, state: &State<RingEnd<P>>, position: u32) -> Whereabouts {
-        // CAST: 32 bits into at least 32.
-        let place = position.wrapping_sub(self.address) as usize;
+        let place = u32_as_usize(position.wrapping_sub(self.address));
         state.whereabouts(place, position)
     }
 

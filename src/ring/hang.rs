@@ -190,8 +190,7 @@ impl<F: FrontEnd> Engine<F> {
         }
         match state.watch.look(now, progress, limits) {
             Finding::Moves => Some(period),
-            // CAST: jiffies have the machine's width.
-            Finding::Stalled(left) => Some(period.min(left as Jiffies)),
+            Finding::Stalled(left) => Some(period.min(left)),
             Finding::Hangs if recovers || is_hurried => {
                 drop(state);
                 self.recover(if is_hurried {
@@ -256,8 +255,7 @@ impl<F: FrontEnd> Engine<F> {
         let before = self.resets();
         {
             let mut state = self.state.lock();
-            // CAST: jiffies have the machine's width.
-            let time = msecs_to_jiffies(HURRY_TIME) as usize;
+            let time = msecs_to_jiffies(HURRY_TIME);
             state.hurry = Some(sys::jiffies().wrapping_add(time));
             state.end_hurry(sys::jiffies());
         }

@@ -118,8 +118,7 @@ impl History {
     /// The oldest of those from number `from` to number `newest`, which is the newest, whose words
     /// are all there.
     pub(crate) fn oldest(&self, from: u64, newest: u64) -> Option<Noted> {
-        // CAST: at most 64 bits.
-        let kept = newest.saturating_sub(JOBS as u64 - 1);
+        let kept = newest.saturating_sub(usize_as_u64(JOBS) - 1);
         // Of these the ones from some number on are there: numbers and positions go up together.
         let (mut first, mut last) = (kept.max(from).max(1), newest);
         // Ends: the range is halved.

@@ -101,8 +101,7 @@ impl<P: Payload> Ring<P> {
                             .payload
                             .account()
                             .and_then(|account| account.space),
-                        // CAST: 32 bits into at least 32.
-                        commands: (slot.start + at as usize, bytes as usize),
+                        commands: (slot.start + u32_as_usize(at), u32_as_usize(bytes)),
                         context: slot.load.own.context.clone().zip(basis.load),
                     });
                 }

@@ -239,8 +239,7 @@ fn at_most_a_word(time: u64) -> u32 {
 
 /// Whether less than `milliseconds` have passed since `then`.
 fn is_within(milliseconds: u32, then: usize, now: usize) -> bool {
-    // CAST: jiffies have the machine's width.
-    now.wrapping_sub(then) < msecs_to_jiffies(milliseconds) as usize
+    now.wrapping_sub(then) < msecs_to_jiffies(milliseconds)
 }
 
 fn front(line: &RBTree<Ticket, Waiter>) -> Option<Ticket> {

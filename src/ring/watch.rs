@@ -36,8 +36,7 @@ pub(crate) fn limits(timeout: u32) -> (bool, (usize, usize)) {
         0 => (false, GPU_TIMEOUT),
         limit => (true, limit),
     };
-    // CAST: jiffies have the machine's width.
-    let limits = [limit, FAILED_TIME].map(|limit| msecs_to_jiffies(limit) as usize);
+    let limits = [limit, FAILED_TIME].map(msecs_to_jiffies);
     (recovers, limits.into())
 }
 
@@ -169,8 +168,7 @@ impl Watch {
             _ if process == 0 || holds_up => self.free = None,
             _ => {
                 let then = *self.free.get_or_insert(now);
-                // CAST: jiffies have the machine's width.
-                if now.wrapping_sub(then) >= msecs_to_jiffies(FREE_TIME) as usize {
+                if now.wrapping_sub(then) >= msecs_to_jiffies(FREE_TIME) {
                     // The others have had their turn, or wait no longer.
                     self.counts = [Count::default(); MOST_COUNTED];
                 }
@@ -178,8 +176,7 @@ impl Watch {
         }
         let before = self.looked.replace(now).filter(|_| holds_up);
         let passed = before.map_or(0, |before| now.wrapping_sub(before));
-        // CAST: jiffies have the machine's width.
-        let [most, limit] = [LOOK_TIME, limit].map(|time| msecs_to_jiffies(time) as usize);
+        let [most, limit] = [LOOK_TIME, limit].map(msecs_to_jiffies);
         let is_its = |count: &&mut Count| [0, process].contains(&count.process);
         let Some(count) = self.counts.iter_mut().find(is_its).filter(|_| passed != 0) else {
             return false;
@@ -317,27 +314,26 @@ mod tests {
 
     #[test]
     fn a_job_has_a_limit_only_while_it_holds_others_up() {
-        let ticks = |time| msecs_to_jiffies(time) as usize;
         let mut watch = Watch::new(7);
         let start = usize::MAX - 2;
         let mut now = start;
         // Alone, a job has no limit.
         for _ in 0..100 {
-            now = now.wrapping_add(ticks(100));
+            now = now.wrapping_add(msecs_to_jiffies(100));
             assert!(!watch.is_too_long(now, (3, 9), false, 1000));
         }
         for _ in 0..9 {
-            now = now.wrapping_add(ticks(100));
+            now = now.wrapping_add(msecs_to_jiffies(100));
             assert!(!watch.is_too_long(now, (3, 9), true, 1000));
         }
         // A late look counts as little as one in time.
-        now = now.wrapping_add(ticks(60_000));
+        now = now.wrapping_add(msecs_to_jiffies(60_000));
         assert!(watch.is_too_long(now, (3, 9), true, 1000));
         assert!(!watch.is_too_long(now.wrapping_add(1), (3, 9), true, 0));
         // The next process has its own count, which begins with the first look at its job.
         watch.ended(3, 8);
         assert!(watch.has_ended(8));
-        let later = |time| now.wrapping_add(ticks(time));
+        let later = |time| now.wrapping_add(msecs_to_jiffies(time));
         assert!(!watch.is_too_long(later(2000), (4, 12), true, 200));
         assert!(watch.is_too_long(later(2200), (4, 12), true, 200));
         // Its next job adds to the count. The driver's jobs do not count as another process's.
@@ -354,15 +350,14 @@ mod tests {
 
     #[test]
     fn processes_that_alternate_before_another_are_counted_each() {
-        let ticks = |time| msecs_to_jiffies(time) as usize;
         let mut watch = Watch::new(0);
         // Job 20 is a third process's. Two processes alternate before it, with jobs of 100 ms each.
         let mut found = None;
         for job in 1..20_u32 {
             let process = u64::from(2 + job % 2);
-            let then = 1000 + ticks(100 * job);
+            let then = 1000 + msecs_to_jiffies(100 * job);
             assert!(!watch.is_too_long(then, (process, 20), true, 1000));
-            if watch.is_too_long(then + ticks(100) - 1, (process, 20), true, 300) {
+            if watch.is_too_long(then + msecs_to_jiffies(100) - 1, (process, 20), true, 300) {
                 found.get_or_insert(job);
             }
             watch.ended(process, job.into());
@@ -374,7 +369,7 @@ mod tests {
         // The counts also begin again if the other process waits no longer.
         let mut watch = Watch::new(20);
         assert!(!watch.is_too_long(10_000, (3, 30), true, 300));
-        assert!(!watch.is_too_long(10_000 + ticks(100), (3, 30), true, 300));
+        assert!(!watch.is_too_long(10_000 + msecs_to_jiffies(100), (3, 30), true, 300));
         assert_eq!(watch.counts[0].process, 3);
         for (time, holds_up, process) in [
             (200, false, 3),
@@ -383,17 +378,22 @@ mod tests {
             (1300, false, 3),
             (1400, false, 0),
         ] {
-            watch.is_too_long(10_000 + ticks(time), (3, 30), holds_up, 1000);
+            watch.is_too_long(10_000 + msecs_to_jiffies(time), (3, 30), holds_up, 1000);
             assert_eq!(watch.counts[0].process, process);
         }
         // Two processes that wait for each other take turns.
         let mut watch = Watch::new(0);
         for job in 1..20_u32 {
             let process = u64::from(2 + job % 2);
-            let then = 1000 + ticks(100 * job);
+            let then = 1000 + msecs_to_jiffies(100 * job);
             let last = u64::from(job) + 1;
             assert!(!watch.is_too_long(then, (process, last), true, 300));
-            assert!(!watch.is_too_long(then + ticks(100) - 1, (process, last), true, 300));
+            assert!(!watch.is_too_long(
+                then + msecs_to_jiffies(100) - 1,
+                (process, last),
+                true,
+                300
+            ));
             watch.ended(process, job.into());
         }
     }

@@ -152,8 +152,7 @@ impl Loaded {
     pub(crate) fn note_block(&self, state: u32, value: u32) -> bool {
         let place = state.wrapping_sub(bounds::BLOCKS_FIRST);
         let (set, is_layout) = bounds::block_of(state);
-        // CAST: 32 bits into at least 32.
-        let bits = self.blocks.get((place / 32) as usize);
+        let bits = self.blocks.get(u32_as_usize(place / 32));
         if let (Some(bits), Some(to)) = (bits, self.values.get(state as usize)) {
             to.set(value);
             bits.set(bits.get() | 1 << (place & 31));
@@ -169,8 +168,10 @@ impl Loaded {
     pub(crate) fn block(&self, state: u32) -> Loads {
         let place = state.wrapping_sub(bounds::BLOCKS_FIRST);
         let (set, is_layout) = bounds::block_of(state);
-        // CAST: 32 bits into at least 32.
-        let bits = self.blocks.get((place / 32) as usize).map_or(0, Cell::get);
+        let bits = self
+            .blocks
+            .get(u32_as_usize(place / 32))
+            .map_or(0, Cell::get);
         let value = self.values.get(state as usize).map_or(0, Cell::get);
         match self.sets.get(set).map(Cell::get) {
             None | Some((false, _)) => Loads::Never,
@@ -243,8 +244,7 @@ impl Loaded {
     /// Notes that `state` is loaded with `value`.
     #[inline]
     pub(crate) fn note(&self, state: u32, value: u32) {
-        // CAST: 32 bits into at least 32.
-        let at = state as usize;
+        let at = u32_as_usize(state);
         match (self.values.get(at), self.known.get(at / 32)) {
             (Some(place), Some(bits)) => {
                 place.set(value);
@@ -257,8 +257,7 @@ impl Loaded {
     /// Notes that `state`, which carries data, is loaded with `value`.
     #[inline]
     pub(crate) fn note_data(&self, state: u32, value: u32) {
-        // CAST: 32 bits into at least 32.
-        if let Some(place) = self.values.get(state as usize) {
+        if let Some(place) = self.values.get(u32_as_usize(state)) {
             place.set(value);
             let (first, last) = self.data.get().unwrap_or((state, state));
             self.data.set(Some((first.min(state), last.max(state))));
@@ -316,14 +315,12 @@ impl Loaded {
 
     /// The data of `state`, or 0 if none was noted.
     pub(crate) fn data(&self, state: u32) -> u32 {
-        // CAST: 32 bits into at least 32.
-        self.values.get(state as usize).map_or(0, Cell::get)
+        self.values.get(u32_as_usize(state)).map_or(0, Cell::get)
     }
 
     /// The last address noted for `state`, if any.
     pub(crate) fn value(&self, state: u32) -> Option<u32> {
-        // CAST: 32 bits into at least 32.
-        let at = state as usize;
+        let at = u32_as_usize(state);
         let bits = self.known.get(at / 32)?.get();
         (bits & 1 << (state & 31) != 0).then_some(self.values.get(at)?.get())
     }
@@ -394,8 +391,7 @@ impl Loaded {
             while left != 0 {
                 let state = word * 32 + left.trailing_zeros();
                 left &= left - 1;
-                // CAST: 32 bits into at least 32.
-                let value = self.values.get(state as usize).map_or(0, Cell::get);
+                let value = self.values.get(u32_as_usize(state)).map_or(0, Cell::get);
                 if states::pipe_of(state) == pipe && !is_allowed(state, value) {
                     list.push(state, crate::sys::GFP_CLIENT)?;
                     held.push(value, crate::sys::GFP_CLIENT)?;
@@ -408,8 +404,7 @@ impl Loaded {
     /// Forgets the addresses of the states in `list`: the next checked stream resets them first.
     pub(crate) fn forget(&self, list: &[u32]) {
         for &state in list {
-            // CAST: 32 bits into at least 32.
-            if let Some(bits) = self.known.get((state / 32) as usize) {
+            if let Some(bits) = self.known.get(u32_as_usize(state / 32)) {
                 bits.set(bits.get() & !(1 << (state & 31)));
             }
         }

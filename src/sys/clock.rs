@@ -9,6 +9,7 @@
 use super::{
     jiffies,
     shim,
+    usize_as_u64,
     HZ, //
 };
 use kernel::time::msecs_to_jiffies;
@@ -63,14 +64,12 @@ impl Stamp {
 fn long(jiffies: usize) -> u64 {
     // SAFETY: Only reads a value that does not change.
     let each = unsafe { shim::gal_counts_per_jiffy() };
-    // CAST: at most 64 bits.
-    (jiffies as u64).saturating_mul(each as u64)
+    usize_as_u64(jiffies).saturating_mul(usize_as_u64(each))
 }
 
 /// Counts in `milliseconds`.
 pub(crate) fn counts(milliseconds: u32) -> u64 {
-    // CAST: jiffies have the machine's width.
-    long(msecs_to_jiffies(milliseconds) as usize)
+    long(msecs_to_jiffies(milliseconds))
 }
 
 /// Converts counts to nanoseconds.

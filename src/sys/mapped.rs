@@ -88,8 +88,7 @@ impl Mapped {
             pinned.users = pinned.users.checked_add(1).ok_or(ENOMEM)?;
             return Ok(pinned.dma);
         }
-        // CAST: at most 64 bits.
-        let wanted = page..page.saturating_add(PAGE_SIZE as u64);
+        let wanted = page..page.saturating_add(usize_as_u64(PAGE_SIZE));
         if overlaps(&self.imported, &wanted, |_, &end| end) {
             return Err(EBUSY);
         }
@@ -123,8 +122,7 @@ impl Mapped {
     }
 
     fn import_one(&mut self, node: RBTreeNodeReservation<u64, u64>, range: &Range<u64>) -> Result {
-        // CAST: at most 64 bits.
-        let page_end = |start: u64, _: &Pinned| start.saturating_add(PAGE_SIZE as u64);
+        let page_end = |start: u64, _: &Pinned| start.saturating_add(usize_as_u64(PAGE_SIZE));
         if overlaps(&self.imported, range, |_, &end| end) || overlaps(&self.pinned, range, page_end)
         {
             return Err(EBUSY);
@@ -146,8 +144,7 @@ pub(super) fn ranges(pages: &[DmaAddress]) -> Result<KVVec<Range<u64>>> {
     let mut ranges: KVVec<Range<u64>> = KVVec::new();
     for &page in pages {
         let start = super::widen(page);
-        // CAST: at most 64 bits.
-        let end = start.checked_add(PAGE_SIZE as u64).ok_or(EINVAL)?;
+        let end = start.checked_add(usize_as_u64(PAGE_SIZE)).ok_or(EINVAL)?;
         match ranges.last_mut() {
             Some(last) if last.end == start => last.end = end,
             _ => ranges.push(start..end, GFP_CLIENT)?,

@@ -127,6 +127,18 @@ pub(crate) fn widen(address: impl Into<u64>) -> u64 {
     address.into()
 }
 
+/// As `kernel::num::casts` of Linux 7.3 has it: no machine's `usize` has fewer than 32 bits.
+#[inline(always)]
+pub(crate) const fn u32_as_usize(value: u32) -> usize {
+    value as usize
+}
+
+/// As `kernel::num::casts` of Linux 7.3 has it: no machine's `usize` has more than 64 bits.
+#[inline(always)]
+pub(crate) const fn usize_as_u64(value: usize) -> u64 {
+    value as u64
+}
+
 /// The sizes of available memory and of all memory, in bytes.
 pub(crate) fn memory_bytes() -> (usize, usize) {
     // SAFETY: Both calls read counters of the memory manager and have no preconditions.
@@ -212,8 +224,7 @@ pub(crate) fn program_bits() -> u8 {
 /// even with a 64-bit kernel.
 pub(crate) fn highest_user_address() -> usize {
     match program_bits() {
-        // CAST: 32 bits into at least 32.
-        32 => u32::MAX as usize,
+        32 => u32_as_usize(u32::MAX),
         _ => usize::MAX,
     }
 }

@@ -79,8 +79,10 @@ impl PinnedPages {
     pub(super) unsafe fn map(&self, page: *mut bindings::page) -> Result<DmaAddress> {
         // SAFETY: By the caller's contract the page is pinned, so it is a valid page.
         let address = unsafe { physical(page) };
-        // CAST: at most 64 bits.
-        if !self.dev.reaches(&(address..address + PAGE_SIZE as u64)) {
+        if !self
+            .dev
+            .reaches(&(address..address + usize_as_u64(PAGE_SIZE)))
+        {
             return Err(ERANGE);
         }
         let reservation = Reservation::new()?;

@@ -317,24 +317,25 @@ fn name_registers(start: u64, size: usize) -> bool {
     let several_2d = raw.irq2Ds.into_iter().zip(several_2d);
     // Names the trait, because `Init` also has a `chain`.
     let all = Iterator::chain(single.into_iter(), several);
-    // CAST: at most 64 bits.
-    Iterator::chain(all, several_2d)
-        .any(|(line, (base, bytes))| line > 0 && base != 0 && (base as u64, bytes) == (start, size))
+    Iterator::chain(all, several_2d).any(|(line, (base, bytes))| {
+        line > 0 && base != 0 && (usize_as_u64(base), bytes) == (start, size)
+    })
 }
 
 /// Whether `contiguousBase`, if it is set, and `contiguousSize` name all of the `size` bytes at
 /// `start`.
 pub(super) fn name_memory(start: u64, size: usize) -> bool {
     let raw = all();
-    // CAST: at most 64 bits.
-    let (first, bytes) = (raw.contiguousBase as u64, raw.contiguousSize as u64);
+    let (first, bytes) = (
+        usize_as_u64(raw.contiguousBase),
+        usize_as_u64(raw.contiguousSize),
+    );
     first != 0 && lies_in(start, size, first, bytes)
 }
 
 /// Whether the `size` bytes at `start` lie in the `bytes` bytes at `first`.
 pub(super) fn lies_in(start: u64, size: usize, first: u64, bytes: u64) -> bool {
-    // CAST: at most 64 bits.
     let offset = start.checked_sub(first);
-    let end = offset.and_then(|offset| offset.checked_add(size as u64));
+    let end = offset.and_then(|offset| offset.checked_add(usize_as_u64(size)));
     end.is_some_and(|end| end <= bytes)
 }

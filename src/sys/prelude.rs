@@ -2,6 +2,10 @@
 
 //! Items of the `kernel` crate, outside of its own prelude, that most files import.
 
+pub(crate) use super::{
+    u32_as_usize,
+    usize_as_u64, //
+};
 pub(crate) use core::{
     marker::PhantomData,
     ptr::NonNull, //

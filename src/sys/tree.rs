@@ -36,8 +36,7 @@ use kernel::{
 pub(crate) fn count_nodes() -> usize {
     // SAFETY: The call walks the device tree under the tree's lock and has no preconditions.
     let count = unsafe { shim::gal_count_nodes() };
-    // CAST: 32 bits into at least 32.
-    count as usize
+    u32_as_usize(count)
 }
 
 /// Number of power domains in the node of `dev`.

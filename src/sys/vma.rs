@@ -56,8 +56,7 @@ impl<'a> NewArea<'a> {
     pub(crate) fn offset(&self) -> u64 {
         // SAFETY: By the type invariant nothing else changes the area.
         let pages = unsafe { (*self.0.as_ptr()).vm_pgoff };
-        // CAST: at most 64 bits.
-        (pages as u64) << bindings::PAGE_SHIFT
+        usize_as_u64(pages) << bindings::PAGE_SHIFT
     }
 
     /// The start address in the process.

@@ -245,8 +245,7 @@ impl Argument {
     /// The 16 bytes of the older generations.
     fn short(words: &[u32]) -> Self {
         Self {
-            // CAST: 32 bits into at least 32.
-            input: word(words, 0) as usize,
+            input: u32_as_usize(word(words, 0)),
             input_bytes: word(words, 4).into(),
             output: word(words, 8) as usize,
             output_bytes: word(words, 12).into(),
@@ -260,8 +259,7 @@ impl Argument {
         // 32-bit program use only the low halves.
         let address = |at| {
             if caller.is_32_bit() {
-                // CAST: 32 bits into at least 32.
-                word(words, at) as usize
+                u32_as_usize(word(words, at))
             } else {
                 // CAST: 64 bits into as many.
                 long(at) as usize

@@ -242,8 +242,7 @@ impl<C: Calls> NodeFile for File<C> {
             _ => C::run(self.of_user()?, file, number, words),
         };
         done.map_err(|error| {
-            // CAST: 32 bits into at least 32.
-            let name = C::NAMES.get(number as usize).unwrap_or(&"?");
+            let name = C::NAMES.get(u32_as_usize(number)).unwrap_or(&"?");
             debug_client!(in Kernel, "{name} ({:#x}, {:#x}, ...): {error}", words[0], words[1]);
             C::errno(error)
         })

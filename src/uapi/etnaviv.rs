@@ -127,11 +127,9 @@ fn relocate(
         let &[at, index, low, high, flags, _] = relocation else {
             return Err(Error::InvalidArgument);
         };
-        // CAST: 32 bits into at least 32.
-        let (start, bytes) = object(index as usize).ok_or(Error::InvalidArgument)?;
+        let (start, bytes) = object(u32_as_usize(index)).ok_or(Error::InvalidArgument)?;
         let offset = long(low, high);
-        // CAST: at most 64 bits.
-        let room = (bytes as u64).saturating_sub(4);
+        let room = usize_as_u64(bytes).saturating_sub(4);
         if flags != 0 || at % 4 != 0 || at < last || offset > room {
             return Err(Error::InvalidArgument);
         }
@@ -139,8 +137,7 @@ fn relocate(
         let address = u32::try_from(offset)
             .ok()
             .and_then(|offset| start.checked_add(offset));
-        // CAST: 32 bits into at least 32.
-        let word = stream.get_mut(at as usize / 4);
+        let word = stream.get_mut(u32_as_usize(at) / 4);
         *word.ok_or(Error::InvalidArgument)? = address.ok_or(Error::InvalidArgument)?;
     }
     Ok(())

@@ -313,8 +313,9 @@ impl OpenedFile {
         let format = choice.format();
         let argument = Argument::read(at, format, caller)?;
         let bytes = extension.bytes();
-        // CAST: at most 64 bits.
-        if argument.input_bytes != bytes as u64 || argument.output_bytes != bytes as u64 {
+        if argument.input_bytes != usize_as_u64(bytes)
+            || argument.output_bytes != usize_as_u64(bytes)
+        {
             return Err(Self::refuse_sizes(&argument, format));
         }
         let mut room = UserWords::<{ MAX_EXTENSION_BYTES / 4 }>::new();

@@ -176,8 +176,7 @@ impl Calls for Vivante {
             4 => {
                 let value = match second {
                     POOL => gem::pool_of(process, &node).into(),
-                    // CAST: at most 64 bits.
-                    SIZE => found.bytes() as u64,
+                    SIZE => usize_as_u64(found.bytes()),
                     _ => return Err(Error::NotSupported),
                 };
                 [words[2], words[3]] = halves(value);

@@ -139,8 +139,7 @@ fn put_name(words: &mut [u32; WORDS], at: usize, name: &str) {
 pub(super) fn query_domain(process: &Process, words: &mut [u32; WORDS]) -> Result {
     let core = streams::core_of_pipe(process, words[0])?;
     let iter = words[1] & 0xFF;
-    // CAST: 32 bits into at least 32.
-    let mut domains = domains_of(process, &core).skip(iter as usize);
+    let mut domains = domains_of(process, &core).skip(u32_as_usize(iter));
     let domain = domains.next().ok_or(Error::InvalidArgument)?;
     let next = match domains.next() {
         Some(_) => iter + 1,

@@ -131,8 +131,7 @@ impl<P: Payload> FrontEnd for SingleEnd<P> {
             let now = sys::jiffies();
             let since = front.idle_since.filter(|_| is_idle);
             front.idle_since = is_idle.then_some(since.unwrap_or(now));
-            // CAST: jiffies have the machine's width.
-            let limit = msecs_to_jiffies(IDLE_TIME) as usize;
+            let limit = msecs_to_jiffies(IDLE_TIME);
             front.is_running && since.is_some_and(|since| now.wrapping_sub(since) > limit)
         };
         if has_ended {
@@ -157,8 +156,7 @@ impl<P: Payload> FrontEnd for SingleEnd<P> {
         let (job, process, at, count) = {
             let state = queue.state.lock();
             let (event, slot) = state.jobs.get(0).ok_or(ENOENT)?;
-            // CAST: 32 bits into at least 32.
-            let count = 2 * slot.load.own.units as usize;
+            let count = 2 * u32_as_usize(slot.load.own.units);
             let process = slot.load.payload.process();
             ((slot.number, event), process, slot.start, count)
         };

@@ -245,8 +245,7 @@ impl<P: Payload> Queue<P> {
         let has_early = work.early.each_ref().map(Option::is_some);
         let context = if entry.is_switched { context } else { 0 };
         let events = has_early.iter().filter(|&&has| has).count() + 1;
-        // CAST: 32 bits into at least 32.
-        let wipes = entry.wipes.count_ones() as usize;
+        let wipes = u32_as_usize(entry.wipes.count_ones());
         let length = 2 * wipes + context + others + words::drain().len() + 2 * events + 2;
         let bytes = (4 * length).next_multiple_of(UNIT);
         let Some(at) = state.find(bytes, &mut turn.wish) else {

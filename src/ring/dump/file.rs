@@ -95,8 +95,7 @@ impl Dumps {
         let object = writer.add(Kind::Ring, scene.address.into(), 0, scene.bytes);
         let object = object.ok_or(ENOSPC)?;
         for &span in &snapshot.ring {
-            // CAST: 32 bits into at least 32.
-            let at = span.address.wrapping_sub(scene.address) as usize;
+            let at = u32_as_usize(span.address.wrapping_sub(scene.address));
             put_words(object.get_mut(at..).ok_or(ENOSPC)?, snapshot.words_of(span));
         }
         for span in spans.into_iter().flatten() {
@@ -208,8 +207,7 @@ fn granted(level: u32, pieces: impl Iterator<Item = usize>) -> [usize; MAX_PIECE
 
 /// Pages that hold the taken bytes of a piece.
 fn pages_of((piece, &bytes): (&Piece, &usize)) -> usize {
-    // CAST: 32 bits into at least 32.
-    let before = piece.range.start() as usize % PAGE_SIZE;
+    let before = u32_as_usize(piece.range.start()) % PAGE_SIZE;
     match bytes {
         0 => 0,
         _ => (before + bytes).div_ceil(PAGE_SIZE),

@@ -171,10 +171,7 @@ mod cases {
         line.admit(&mut first, 7, 0);
         line.ended(&all[0].of[0], first.cost(), 1, 0);
         if let Some(holder) = &mut line.stranger {
-            // CAST: jiffies have the machine's width.
-            holder.since = holder
-                .since
-                .wrapping_sub(msecs_to_jiffies(QUANTUM) as usize);
+            holder.since = holder.since.wrapping_sub(msecs_to_jiffies(QUANTUM));
         }
         assert!(!line.admits(&mut first, 0, 0));
         line.join(&mut first, reservation(), 0);
@@ -236,8 +233,7 @@ mod cases {
         // It does not look.
         assert!(line.is_missed(7));
         assert!(!line.skip_missing(7, 100));
-        // CAST: jiffies have the machine's width.
-        let late = 100 + msecs_to_jiffies(PATIENCE) as usize;
+        let late = 100 + msecs_to_jiffies(PATIENCE);
         assert!(line.skip_missing(7, late));
         assert!(line.is_lost(&first));
         // What it had claimed is not claimed twice.
@@ -267,8 +263,7 @@ mod cases {
         line.join(&mut second, reservation(), 5);
         assert!(line.is_first(&threads[0]));
         assert!(!line.skip_missing(6, 100));
-        // CAST: jiffies have the machine's width.
-        assert!(line.skip_missing(6, 100 + msecs_to_jiffies(PATIENCE) as usize));
+        assert!(line.skip_missing(6, 100 + msecs_to_jiffies(PATIENCE)));
         // So it has its turn now, before the others of that process, which pay once.
         assert!(line.is_first(&second));
         for one in &mut threads {
