@@ -179,7 +179,10 @@ fn end(process: &Process, node: &Arc<Node>, closes: bool) {
     }
     window::end_view_here(process, view);
     if let Some(entry) = over {
-        entry.give_back();
+        // Otherwise, the GPU may still write wrapped memory. It returns after the last use.
+        if process.device.reclaimer.are_over(&process.last_jobs()) {
+            entry.give_back();
+        }
         nodes::end_node_here(process, entry);
     }
 }
