@@ -304,7 +304,7 @@ impl<'a> Queue<'a> {
     }
 
     fn count(&self, count: Count) -> Result<Action> {
-        Ok(if count.counter.is_slow() {
+        Ok(if count.words().any(Word::is_slow) {
             Action::Change(Change::new(self.process, Kind::Count(count))?)
         } else {
             Action::Count(count)
