@@ -172,23 +172,25 @@ impl Metadata {
         let (values, others) = (self.values()?, status.metadata().values()?);
         let taken = values.role.cmpxchg(ALONE, HAS_STATUS, Full);
         taken.map_err(|_| Error::NotSupported)?;
-        let is_status = matches!(
-            others.role.cmpxchg(ALONE, IS_STATUS, Full),
-            Ok(_) | Err(IS_STATUS)
-        );
-        let prepared = if is_status {
-            prepare(status)
-        } else {
-            Err(Error::NotSupported)
+        // The role of `status` changes last: another caller may rely on it at once.
+        let attached = match others.role.load(Relaxed) {
+            ALONE | IS_STATUS => prepare(status),
+            _ => Err(Error::NotSupported),
         };
-        match prepared {
+        let attached = attached.and_then(|()| {
+            match others.role.cmpxchg(ALONE, IS_STATUS, Full) {
+                Ok(_) | Err(IS_STATUS) => Ok(()),
+                Err(_) => Err(Error::NotSupported),
+            }
+        });
+        match attached {
             Ok(()) => {
                 // The role lets only one caller do this.
                 values.status_node.populate(status.clone());
             }
             Err(_) => values.role.store(ALONE, Relaxed),
         }
-        prepared
+        attached
     }
 
     /// The values. Allocates them if there are none.

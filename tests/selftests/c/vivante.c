@@ -990,7 +990,7 @@ static int both_clients(void)
 static int foreign_buffer(void)
 {
 	struct udmabuf_create wish = { .size = BYTES };
-	struct object it = { .file = node, .bytes = BYTES };
+	struct object it = { .file = node, .bytes = BYTES }, own;
 	int buffer, maker = open("/dev/udmabuf", O_RDWR | O_CLOEXEC);
 	uint8_t *view;
 	uint64_t value;
@@ -1017,7 +1017,12 @@ static int foreign_buffer(void)
 	TRY(has_colour(view, 0xf02e1600));
 	EXPECT(timestamp(node, it.handle, 9, &value), 0);
 	EXPECT(value, 9);
+	/* The kernel cannot fill it, so it is no tile status, and may have one. */
+	TRY(make(node, PAGE, 0, &own));
+	EXPECT(attach(node, own.handle, it.handle), ENOTTY);
+	EXPECT(attach(node, it.handle, own.handle), 0);
 	TRY(drop(&it));
+	TRY(drop(&own));
 	HOLDS(!munmap(view, BYTES) && !close(wish.memfd) && !close(maker));
 	return 0;
 }
