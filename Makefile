@@ -75,9 +75,10 @@ help:
 	@echo 'KERNEL=debian-arm64: its 64-bit one, see scripts/kernel; else on a kernel of our own with'
 	@echo 'many checks on, but for make run: that of Debian 13 backports is there sooner.'
 	@echo
-	@echo 'Results go to OUT=$(OUT). The first make run sets up what it needs in about 6'
-	@echo 'minutes on 2 cores, the first make test in 45 more. It is kept in'
-	@echo '~/.cache/galcore, or below XDG_CACHE_HOME.'
+	@echo 'Results go to OUT=$(OUT). On 2 cores, the first make run takes about 6 minutes, as'
+	@echo 'it sets up what it needs; the first make test takes about an hour (it compiles three'
+	@echo 'kernels), later ones 15 to 20 minutes. What they set up is kept in ~/.cache/galcore, or'
+	@echo 'below XDG_CACHE_HOME.'
 
 run:
 	@KERNEL='$(run_kernel)' scripts/board demo --out '$(OUT)' $(if $(BOARD),--board '$(BOARD)')

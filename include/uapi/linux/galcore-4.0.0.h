@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note */
 /*
  * The user interface of the galcore driver as i.MX6 release 4.0.0 has it (4.6.9,
- * build 1210). The newest is in <linux/galcore.h>, of which this takes the place.
+ * build 1210). A newer one is in <linux/galcore.h>, of which this takes the place.
  *
  * A client opens /dev/galcore (or /dev/graphics/galcore), fills in a
  * struct gcsHAL_INTERFACE and passes it through ioctl() with the request

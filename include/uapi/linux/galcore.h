@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note */
 /*
  * The user interface of the galcore driver, generation 6.4.11 (build 1049711),
- * the newest; those before it have other sizes, places and numbers, which the
- * driver speaks as well: <linux/galcore-4.0.0.h>, and tests/abi of the driver's
- * source.
+ * the newest with a C header. The driver supports the other generations, too,
+ * whose sizes, places and numbers differ: <linux/galcore-4.0.0.h>, and tests/abi
+ * of the driver's source.
  *
  * A client opens /dev/galcore (or /dev/graphics/galcore), fills in a
  * struct gcsHAL_INTERFACE and passes it through ioctl() with the request
