@@ -177,11 +177,9 @@ impl Metadata {
             ALONE | IS_STATUS => prepare(status),
             _ => Err(Error::NotSupported),
         };
-        let attached = attached.and_then(|()| {
-            match others.role.cmpxchg(ALONE, IS_STATUS, Full) {
-                Ok(_) | Err(IS_STATUS) => Ok(()),
-                Err(_) => Err(Error::NotSupported),
-            }
+        let attached = attached.and_then(|()| match others.role.cmpxchg(ALONE, IS_STATUS, Full) {
+            Ok(_) | Err(IS_STATUS) => Ok(()),
+            Err(_) => Err(Error::NotSupported),
         });
         match attached {
             Ok(()) => {

@@ -231,7 +231,7 @@ impl Source {
 /// With a relative origin, it may use neither.
 #[derive(Clone, Copy)]
 pub(crate) struct Stretch {
-    /// `DE_STRETCH_FACTOR`, 15.16. No source says how engines round: the register database has them
+    /// `DE_STRETCH_FACTOR`, 15.16, below bit 31. No source says how engines round: the register database has them
     /// use the integer part, so the nearest pixel, which is farther, counts. This does not count in a
     /// source of one pixel with a factor of at most 1 / target, which newer vendor code uses, unless
     /// the origin has a fraction.
@@ -274,16 +274,18 @@ pub(crate) fn read_end(
             last = 0xFFFF;
         }
         if let Some(stretch) = stretch {
-            let factor = u64::from(stretch.factors[index] & 0x7FFF_FFFF);
+            let factor = u64::from(stretch.factors[index]);
             let size = u64::from(stretch.size >> shift & 0xFFFF);
-            let is_pixel = size == 1 && stretch.fraction >> shift & 0xFFFF == 0;
-            let scaled = if stretch.is_gdi {
+            let fraction = u64::from(stretch.fraction >> shift & 0xFFFF);
+            let is_pixel = size == 1 && fraction == 0;
+            let steps = if stretch.is_gdi {
                 ((last + 1) * factor).saturating_sub(1)
             } else if !stretch.rounds[index] || is_pixel && (last + 1) * factor <= 1 << 16 {
                 last * factor
             } else {
                 last * factor + 0x8000
-            } >> 16;
+            };
+            let scaled = (steps + fraction) >> 16;
             let scaled = scaled.max(size.saturating_sub(1));
             last = match is_relative {
                 Some(false) => scaled,

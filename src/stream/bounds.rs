@@ -447,7 +447,7 @@ impl Target {
         match (self.engines.has_large_tiles, self.engines.has_small_msaa) {
             (true, _) if has_mode || has_extra_mode => 256,
             (true, _) => 128,
-            (false, true) if has_mode => 256,
+            (false, true) if has_mode || has_extra_mode => 256,
             (false, _) => 64,
         }
     }
@@ -514,11 +514,9 @@ impl Target {
             return Err(Problem::Unbounded(resolve::CONFIG, config));
         }
         let mut needed = bit(TS_STATUS) | bit(TS_SURFACE);
-        needed |= match (self.engines.has_large_tiles, self.engines.has_small_msaa) {
-            (true, _) => bit(RS_SOURCE_STRIDE) | bit(RS_EXTRA),
-            (false, true) => bit(RS_SOURCE_STRIDE),
-            (false, false) => 0,
-        };
+        if self.engines.has_large_tiles || self.engines.has_small_msaa {
+            needed |= bit(RS_SOURCE_STRIDE) | bit(RS_EXTRA);
+        }
         self.check_known(needed)?;
         let Some(last) = tiles.checked_sub(1) else {
             return Ok(());

@@ -92,12 +92,12 @@ impl Area {
     }
 
     /// The part of the area in a clipping window, if there is any. An empty or inverted window does
-    /// not clip.
+    /// not clip. Nor does one with a coordinate of 16 bits: engines may have fewer.
     fn clipped(self, low: u32, high: u32) -> Option<Self> {
-        // CAST: fifteen bits.
-        let corner = |word: u32| ((word & 0x7FFF) as i32, (word >> 16 & 0x7FFF) as i32);
+        // CAST: sixteen bits.
+        let corner = |word: u32| ((word & 0xFFFF) as i32, (word >> 16) as i32);
         let ((left, top), (right, bottom)) = (corner(low), corner(high));
-        if left >= right || top >= bottom {
+        if left >= right || top >= bottom || (low | high) & blit::SIGNS != 0 {
             return Some(self);
         }
         let both = Self {
@@ -280,11 +280,11 @@ impl Target {
         let mut needed = bit(SRC_CONFIG) | bit(SRC_ORIGIN);
         let mut stretch = None;
         if self.command() == COMMAND_STRETCH {
-            needed |= bit(FACTORS) | bit(FACTORS + 1) | bit(SRC_SIZE);
-            // Only counts in a source of one pixel.
-            let size = self.values[SRC_SIZE];
-            if size & 0xFFFF == 1 || size >> 16 == 1 {
-                needed |= bit(SRC_FRACTION);
+            needed |= bit(FACTORS) | bit(FACTORS + 1) | bit(SRC_SIZE) | bit(SRC_FRACTION);
+            // No source says what the sign means.
+            let mut factors = (FACTORS..).zip([self.values[FACTORS], self.values[FACTORS + 1]]);
+            if let Some((place, _)) = factors.find(|&(_, factor)| factor >> 31 != 0) {
+                return Err(self.unbounded(place));
             }
             stretch = Some(Stretch {
                 factors: [self.values[FACTORS], self.values[FACTORS + 1]],

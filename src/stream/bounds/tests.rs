@@ -141,6 +141,17 @@ mod cases {
                 [corner(0xFFFF, 0), corner(9, 40)],
                 0,
             ),
+            // Nor does one with more bits than some engines have.
+            (
+                &[(0x1264, corner(0x8005, 1))],
+                [corner(0, 0), corner(9, 40)],
+                39 * 256 + 36,
+            ),
+            (
+                &[(0x1260, corner(0, 0x8000))],
+                [corner(0, 0), corner(9, 40)],
+                39 * 256 + 36,
+            ),
             (&[(0x122C, 0)], ALL, 256),
             (&[(0x122C, 0x3_FFFF)], ALL, 31 * 0x3_FFFF + 256),
             (&[(0x122C, 0x4_0000)], ALL, 0),

@@ -262,8 +262,9 @@ mod cases {
             (large, mode, 0, 256),
             (large, 0, extra, 256),
             (large, mode, extra, 256),
-            (small, 0, extra, 64),
+            (small, 0, 0, 64),
             (small, mode, 0, 256),
+            (small, 0, extra, 256),
         ] {
             let mut target = Target::new(Engines {
                 has_large_tiles,
@@ -277,7 +278,10 @@ mod cases {
             target.load(word(0x1658), SOURCE, false, true);
             target.load(word(0x160C), mode, false, true);
             let missing = Err(Problem::Missing(bit(RS_EXTRA)));
-            let wanted = if has_large_tiles { missing } else { Ok(()) };
+            let wanted = match (has_large_tiles, has_small_msaa) {
+                (false, false) => Ok(()),
+                _ => missing,
+            };
             assert_eq!(target.fill_tiles(1, last_of), wanted);
             target.load(word(0x16A0), extra, false, true);
             assert_eq!(target.fill_tiles(0x1000 / bytes, last_of), Ok(()));

@@ -79,6 +79,9 @@ mod cases {
             (&[(0x1214, corner(64, 32))], 27 * 256 + 76),
             // Rounded to the nearest pixel: 40.5.
             (&[stretch, (0x1224, 0x1_8000)], 41 * 256 + 76),
+            // The origin's fraction is added.
+            (&[stretch, (0x1278, 0x8000 << 16)], 28 * 256 + 76),
+            (&[stretch, (0x1278, 0x7FFF << 16)], 27 * 256 + 76),
             // A source of one pixel is not rounded: a 28th of it for each row.
             (
                 &[
@@ -98,7 +101,7 @@ mod cases {
                     (0x1224, 0x10000 / 28),
                     (0x1278, 0xFFFF),
                 ],
-                8,
+                12,
             ),
             (
                 &[
@@ -128,6 +131,15 @@ mod cases {
                     (0x1224, 0x2_0000),
                 ],
                 55 * 256 + 38 * 4,
+            ),
+            (
+                &[
+                    (0x1234, 1 << 24 | 4 << 12 | 6),
+                    (0x1220, 0x2_0000),
+                    (0x1224, 0x2_0000),
+                    (0x1278, 1 << 16),
+                ],
+                56 * 256 + 38 * 4,
             ),
             // A relative origin: factors may not count.
             (
@@ -241,7 +253,7 @@ mod cases {
     }
 
     #[test]
-    fn the_fraction_of_an_origin_counts_in_a_source_of_one_pixel() {
+    fn a_stretch_needs_the_fraction_of_its_origin() {
         let last_of = |_, address| match address {
             READ => Some(READ + 3),
             _ => Some(u32::MAX),
@@ -262,11 +274,10 @@ mod cases {
         assert_eq!(draw(&mut target, part, last_of), missing);
         assert!(target.lend(bit(SRC_FRACTION), |_| 0));
         assert_eq!(draw(&mut target, part, last_of), Ok(()));
-        // Otherwise it is not needed.
-        target.known &= !bit(SRC_FRACTION);
-        target.load(word(0x1214), corner(2, 2), false, true);
-        let found = draw(&mut target, part, last_of);
-        assert!(found.is_err() && found != missing);
+        // The sign of a factor has no known meaning.
+        target.load(word(0x1224), 1 << 31, false, true);
+        let unbounded = Err(Problem::Unbounded(word(0x1224), 1 << 31));
+        assert_eq!(draw(&mut target, part, last_of), unbounded);
     }
 
     #[test]
