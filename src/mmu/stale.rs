@@ -14,10 +14,11 @@ use kernel::list::{
     ListLinks, //
 };
 
-/// What a TLB without translations is flushed past: its core is off.
+/// The flush position of a core that is off: its TLB is empty.
 pub(crate) const NO_TRANSLATIONS: u64 = u64::MAX;
 
-/// A mapping, living or ended.
+/// A GPU mapping, live or ended. The atomics only allow writes through a [`ListArc`]: one thread
+/// has it, or the list's lock is held.
 #[pin_data]
 pub(super) struct Stale<K> {
     #[pin]
@@ -27,7 +28,7 @@ pub(super) struct Stale<K> {
     pub(super) count: usize,
     /// The memory that the pages led to.
     pub(super) kept: K,
-    /// The change that has ended it. 0: it lives.
+    /// The change that has ended it. 0: it is live.
     change: Atomic<u64>,
 }
 
@@ -40,7 +41,7 @@ impl_list_item! {
 }
 
 impl<K> Stale<K> {
-    /// A living mapping of `count` pages from page `first` on to `kept`. `ENOMEM`.
+    /// A live mapping of `count` pages from page `first` on to `kept`. `ENOMEM`.
     pub(super) fn new(first: usize, count: usize, kept: K) -> Result<ListArc<Self>> {
         ListArc::pin_init(
             try_pin_init!(Self {
@@ -59,7 +60,7 @@ impl<K> Stale<K> {
         self.first.load(Relaxed)
     }
 
-    /// Sets the first page of a mapping that was made before its place was known.
+    /// Sets the first page, if it was unknown at creation.
     pub(super) fn place(&self, first: usize) {
         self.first.store(first, Relaxed);
     }
@@ -92,8 +93,8 @@ impl<K> StaleList<K> {
 }
 
 /// The change that all TLBs are flushed past. `each`: the change that each is flushed past.
-/// `newest`: the newest change, read before these. It is a limit, because a core that is off now
-/// may be on when the result is used, and then hold translations that end later.
+/// `newest`: the newest change, read before these. It caps the result: a core that is off now may
+/// power on and cache translations that a later change removes.
 pub(super) fn flushed_by_all(newest: u64, each: impl Iterator<Item = u64>) -> u64 {
     each.fold(newest, u64::min)
 }
