@@ -118,7 +118,8 @@ impl Heap {
         Ok(())
     }
 
-    /// Removes the first `bytes`, which must be free. Call [`Heap::keep_owners`] before.
+    /// Removes the first `bytes`, which must be free. If owners are tracked, call
+    /// [`Heap::keep_owners`] before: it counts these pages, too.
     pub(crate) fn leave_out(&mut self, bytes: usize) -> Result {
         let Some(first) = self.banks.get_mut(0) else {
             return Ok(());

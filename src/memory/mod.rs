@@ -67,9 +67,9 @@ use metadata::Metadata;
 use node::Place;
 use pool::{
     fill_in_steps,
+    Pending,
     Pieces,
-    SystemPool,
-    Taking, //
+    SystemPool, //
 };
 
 pub(crate) use {
@@ -153,7 +153,7 @@ pub(crate) struct VideoMemory {
     shared_pool: bool,
     vm: Arc<Vm>,
     framebuffers: Arc<Framebuffers>,
-    taking: Taking,
+    pending: Pending,
     /// The MMU also translates addresses of tile statuses (memory controller 2.0).
     tile_status_anywhere: bool,
 }
@@ -195,7 +195,7 @@ impl VideoMemory {
             shared_pool: parameters.shared_pool,
             vm,
             framebuffers: Arc::pin_init(Framebuffers::new(base_address)?, GFP_KERNEL)?,
-            taking: Taking::new(),
+            pending: Pending::new(),
             tile_status_anywhere: identity.has_new_memory_controller(),
         };
         Ok(Arc::new(this, GFP_KERNEL)?)
@@ -251,7 +251,7 @@ impl VideoMemory {
     /// Error: the number of bytes in use in such a pool.
     pub(crate) fn leave_pool(&self) -> core::result::Result<(), usize> {
         match &self.pool {
-            Some(pool) if !pool.memory.is_kernels() => pool.heap.lock().leave(),
+            Some(pool) if !pool.memory.is_system_ram() => pool.heap.lock().leave(),
             _ => Ok(()),
         }
     }
@@ -282,10 +282,10 @@ impl VideoMemory {
             .and_then(page_align)
             .filter(|&bytes| usize_as_u64(bytes) < LINEAR_WINDOW)
             .ok_or(Error::OutOfMemory)?;
-        let share = if sys::is_apart(bytes) {
+        let pending = if sys::is_apart(bytes) {
             None
         } else {
-            Some(self.taking.begin(bytes, Pieces::Contiguous)?)
+            Some(self.pending.begin(bytes, Pieces::Contiguous)?)
         };
         let get = |bytes| -> Result<_> {
             let memory = DmaBuffer::charged(&self.dev, bytes)?;
@@ -298,7 +298,7 @@ impl VideoMemory {
             got => got?,
         };
         let bytes = memory.size();
-        drop(share);
+        drop(pending);
         let memory = Arc::new(memory, sys::GFP_CLIENT)?;
         let mapping = if self.vm.has_spaces() {
             None
@@ -331,10 +331,10 @@ impl VideoMemory {
         if bytes > self.vm.longest_free() {
             return Err(Error::OutOfMemory);
         }
-        let share = self.taking.begin(bytes, Pieces::Scattered)?;
-        let has = |count: usize| share.has(count * PAGE_SIZE);
-        let pages = Pages::allocate(&self.dev, bytes / PAGE_SIZE, has)?;
-        drop(share);
+        let pending = self.pending.begin(bytes, Pieces::Scattered)?;
+        let allocated = |count: usize| pending.allocated(count * PAGE_SIZE);
+        let pages = Pages::allocate(&self.dev, bytes / PAGE_SIZE, allocated)?;
+        drop(pending);
         let backing = Paged::new(pages, Some(&self.scattered));
         self.vm.map(Arc::new(backing, sys::GFP_CLIENT)?)
     }

@@ -2,11 +2,10 @@
 
 //! The SYSTEM pool: its memory, and the heap that allocates it.
 //!
-//! Lock: `galcore heap`, a leaf. Memory is allocated under it.
+//! Lock: `galcore heap`, of level 5 of the lock order. Its holder may call the page allocator.
 //!
-//! The kernel's count of available memory still includes memory that clients are about to allocate
-//! ([`Taking`]). So the driver adds these allocations
-//! up, and refuses those that would not leave the machine its reserve.
+//! The kernel's count of available memory (`si_mem_available()`) does not know about allocations in
+//! progress. [`Pending`] adds them up, and refuses one that would use up the machine's reserve.
 
 use super::{
     gpu_address,
@@ -17,6 +16,7 @@ use super::{
 };
 use crate::{
     limits,
+    log::RateLimit,
     params::{
         Parameters,
         PoolSource, //
@@ -36,6 +36,9 @@ use crate::{
 };
 use ::core::cell::Cell;
 use kernel::device::Device;
+
+/// Limits lines about words that were not written.
+static LOST: RateLimit = RateLimit::new();
 
 pub(super) enum PoolMemory {
     Reserved(Reserved),
@@ -57,8 +60,8 @@ impl PoolMemory {
         either!(self.size())
     }
 
-    /// Whether it is the kernel's memory. A hibernation image includes that.
-    pub(super) fn is_kernels(&self) -> bool {
+    /// Whether it is system RAM, which a hibernation image includes.
+    pub(super) fn is_system_ram(&self) -> bool {
         matches!(self, PoolMemory::Allocated(_))
     }
 
@@ -75,8 +78,12 @@ impl PoolMemory {
     }
 
     pub(super) fn write(&self, offset: usize, word: u32) {
-        // The offset is inside the pool. If the memory cannot be mapped, the word is lost.
-        let _ = either!(self.write(offset, word));
+        // The offset is inside the pool, but no memory may be left to map it.
+        if let Err(error) = either!(self.write(offset, word)) {
+            if LOST.allow_job(0) {
+                pr_warn!("cannot write the pool's word at offset {offset:#x} ({error:?})\n");
+            }
+        }
     }
 
     pub(super) fn read(&self, offset: usize) -> kernel::error::Result<u32> {
@@ -112,13 +119,15 @@ pub(super) fn fill_in_steps(memory: &PoolMemory, span: &Span, byte: u8) -> Resul
 /// The step by which the request shrinks if the allocation fails, as in the C driver.
 const POOL_STEP: usize = 4 << 20;
 
-/// Bytes that are left for rings and clients' buffers if the pool takes all other memory.
-const LEFT_OVER: usize = 4 << 20;
+/// Bytes for rings and clients' buffers that the pool leaves free if it takes all other memory.
+const RESERVE: usize = 4 << 20;
 
-/// Allocates the pool, or as much of it as there is memory for. Logs the difference.
+/// Allocates the pool, or as much of it as there is memory for. Warns if the pool is smaller than
+/// requested.
 fn allocate_pool(dev: &Device, owner: &dma::Device, wanted: usize) -> Option<DmaBuffer> {
     let mut bytes = wanted;
-    let mut left_over = None;
+    // Held until this returns, so that the pool cannot take the last memory.
+    let mut reserve = None;
     loop {
         if let Ok(memory) = DmaBuffer::new(owner, bytes) {
             if bytes < wanted {
@@ -139,7 +148,7 @@ fn allocate_pool(dev: &Device, owner: &dma::Device, wanted: usize) -> Option<Dma
             return None;
         }
         bytes -= POOL_STEP;
-        left_over = left_over.or_else(|| DmaBuffer::new(owner, LEFT_OVER).ok());
+        reserve = reserve.or_else(|| DmaBuffer::new(owner, RESERVE).ok());
     }
 }
 
@@ -165,12 +174,12 @@ impl SystemPool {
                 let (name, advice, source) = match parameters.pool {
                     PoolSource::Region(..) => (
                         "memory-region",
-                        "give it no-map or reusable",
+                        "mark the node no-map or reusable",
                         Source::Node(dev),
                     ),
                     _ => (
                         "contiguousBase",
-                        "keep it out with mem= or a no-map reservation",
+                        "exclude it with mem= or a no-map reservation",
                         Source::Parameters,
                     ),
                 };
@@ -199,7 +208,7 @@ impl SystemPool {
             })?;
         let mut heap = Heap::new(memory.bytes(), parameters.bank_size).map_err(|_| ENOMEM)?;
         if !parameters.shared_pool && !parameters.shared_nodes {
-            // With sharing, other processes may have written to a node, or read its old data.
+            // If memory is shared, the last owner is not the only one that may have used it.
             heap.keep_owners().map_err(|_| ENOMEM)?;
         }
         if address == 0 {
@@ -223,15 +232,15 @@ impl SystemPool {
 pub(super) enum Pieces {
     /// Scattered pages.
     Scattered,
-    /// Contiguous pages. The kernel's own overhead, such as its mapping, may have the same size,
-    /// and the allocation can invoke the OOM killer. So twice the reserve is left.
+    /// Contiguous pages. Mapping them can need as much memory again, and failure invokes the OOM
+    /// killer. So twice the reserve is kept.
     Contiguous,
 }
 
-/// The bytes that clients are about to allocate.
-pub(super) struct Taking(Atomic<u64>);
+/// The bytes of the allocations in progress.
+pub(super) struct Pending(Atomic<u64>);
 
-impl Taking {
+impl Pending {
     /// No bytes.
     pub(super) const fn new() -> Self {
         Self(Atomic::new(0))
@@ -239,21 +248,22 @@ impl Taking {
 
     /// Announces an allocation of `bytes`. `OutOfMemory`: together with those of other callers, it
     /// would leave the machine less than its reserve.
-    pub(super) fn begin(&self, bytes: usize, pieces: Pieces) -> Result<Share<'_>> {
+    pub(super) fn begin(&self, bytes: usize, pieces: Pieces) -> Result<PendingAllocation<'_>> {
         // First check it alone: a request that can never be granted must not block others.
         if !leaves_reserve(bytes, pieces) {
             return Err(Error::OutOfMemory);
         }
         let own = usize_as_u64(bytes);
         let others = self.0.fetch_add(own, Full);
-        let share = Share {
-            of: self,
+        let allocation = PendingAllocation {
+            all: self,
             left: Cell::new(own),
         };
-        // Read the available memory last: it then lacks what other callers have allocated by now.
+        // Read the available memory last. Memory that others have allocated meanwhile then counts
+        // at most twice, never zero times.
         let all = usize::try_from(others.saturating_add(own)).unwrap_or(usize::MAX);
         if leaves_reserve(all, pieces) {
-            Ok(share)
+            Ok(allocation)
         } else {
             Err(Error::OutOfMemory)
         }
@@ -269,23 +279,24 @@ fn leaves_reserve(bytes: usize, pieces: Pieces) -> bool {
     limits::leaves_reserve(bytes.saturating_add(more), available, total)
 }
 
-/// The bytes that one caller is about to allocate. A drop ends the announcement.
-pub(super) struct Share<'a> {
-    of: &'a Taking,
+/// One allocation in progress, until this is dropped.
+pub(super) struct PendingAllocation<'a> {
+    all: &'a Pending,
+    /// The bytes that are not allocated yet.
     left: Cell<u64>,
 }
 
-impl Share<'_> {
+impl PendingAllocation<'_> {
     /// Subtracts `bytes` that are allocated now: the available memory no longer includes them.
-    pub(super) fn has(&self, bytes: usize) {
+    pub(super) fn allocated(&self, bytes: usize) {
         let done = self.left.get().min(usize_as_u64(bytes));
         self.left.set(self.left.get() - done);
-        self.of.0.fetch_sub(done, Full);
+        self.all.0.fetch_sub(done, Full);
     }
 }
 
-impl Drop for Share<'_> {
+impl Drop for PendingAllocation<'_> {
     fn drop(&mut self) {
-        self.of.0.fetch_sub(self.left.get(), Full);
+        self.all.0.fetch_sub(self.left.get(), Full);
     }
 }
