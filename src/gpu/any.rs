@@ -471,8 +471,8 @@ impl<P: Payload> AnyCore<P> {
     /// or there is no memory.
     pub(crate) fn registers(&self) -> Option<RegisterDump> {
         work::by_worker(|| {
-            let is_on = each!(self, core => core.is_on.lock());
-            let kept_on = self.hardware().supply().if_on().filter(|_| *is_on);
+            let readable = each!(self, core => core.registers_readable.lock());
+            let kept_on = self.hardware().supply().if_on().filter(|_| *readable);
             let _kept_on = kept_on.filter(|_| self.hardware().is_on())?;
             self.hardware().dump_registers().ok()
         })
@@ -482,8 +482,8 @@ impl<P: Payload> AnyCore<P> {
     /// off. `None`: the core was stopped.
     pub(crate) fn idle_state(&self) -> Option<IdleState> {
         work::by_worker(|| {
-            let is_on = each!(self, core => core.is_on.lock());
-            if !*is_on {
+            let readable = each!(self, core => core.registers_readable.lock());
+            if !*readable {
                 return None;
             }
             let (hardware, has_ended) = (self.hardware(), self.is_idle());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! One GPU core: its jobs, and what its kind has in addition. For a core with a ring these are the
-//! tables for checking its streams, for one for vector graphics the MMU's table.
+//! One GPU core. A ring core also has tables for the stream checker, a vector core the MMU's page
+//! table.
 //!
 //! Lock: `galcore core`, taken before `galcore ring`. It is held while registers are read for
 //! display, so that the core is not stopped during the read.
@@ -69,14 +69,14 @@ const STOP_TIMEOUT: u32 = 100;
 const TABLE_BYTES: usize = 32 << 10;
 const NO_PAGE: u32 = u32::MAX;
 
-/// A core with front end `F`. `kind`: what only cores with this front end have.
+/// A core with front end `F`. `kind`: data specific to the front end.
 #[pin_data]
 pub(crate) struct CoreOf<F: FrontEnd, K> {
     engine: Arc<Engine<F>>,
     pub(super) kind: K,
     /// Whether registers may be read for display. The lock is held during such reads.
     #[pin]
-    pub(super) is_on: Mutex<bool>,
+    pub(super) registers_readable: Mutex<bool>,
 }
 
 /// A core with a ring.
@@ -93,7 +93,7 @@ pub(crate) struct Drawing {
     scrub: Arc<Scrub>,
     state_map: Arc<StateMap>,
     /// The map for clients from 5.0.11 on.
-    newer_state_map: Arc<StateMap>,
+    state_map_from_5_0_11: Arc<StateMap>,
     pub(super) vm: Arc<Vm>,
     /// Keeps the ring mapped in the MMU tables of all cores.
     _ring_mapping: Option<Mapped>,
@@ -107,7 +107,7 @@ impl<F: FrontEnd, K> CoreOf<F, K> {
             pin_init!(Self {
                 engine,
                 kind,
-                is_on <- new_mutex!(true, "galcore core"),
+                registers_readable <- new_mutex!(true, "galcore core"),
             }),
             GFP_KERNEL,
         )
@@ -148,22 +148,32 @@ impl<F: FrontEnd, K> CoreOf<F, K> {
         engine.dismiss_hang_check();
         // Keeps other threads from writing the clock register.
         let completing = engine.hold_completion();
-        let mut is_on = self.is_on.lock();
+        let mut registers_readable = self.registers_readable.lock();
         // The core is off if it could not be switched on.
         if hardware.is_on() {
             hardware.disable_interrupts();
-            // A dead core stays isolated: the memory that it may still write already has other
-            // users.
+            // Isolate a core that cannot be reset. It may still write to memory that was freed.
             if engine.is_dead() || hardware.reset().is_err() {
                 hardware.isolate();
             }
         }
-        *is_on = false;
-        drop(is_on);
+        *registers_readable = false;
+        drop(registers_readable);
         drop(completing);
         engine.lose();
         engine.reclaimer.set_ring(self.index(), None);
     }
+}
+
+/// Logs that `what` of a new core cannot be built. Returns the errno.
+fn cannot_build(dev: &kernel::device::Device, what: &str, error: error::Error) -> Error {
+    let errno = match error {
+        error::Error::NotSupported => ENOTSUPP,
+        error::Error::OutOfMemory => ENOMEM,
+        _ => EINVAL,
+    };
+    dev_err!(dev, "cannot build the {what} ({errno:?})\n");
+    errno
 }
 
 impl<P: Payload> Core<P> {
@@ -181,12 +191,18 @@ impl<P: Payload> Core<P> {
         let identity = &hardware.identity;
         let (index, base_address) = (config.core, config.base_address);
         let version = hardware.mmu_version();
-        // The ring's commands load the tables of one pipe's MMU only.
-        let has_two = version == MmuVersion::V2 && identity.has_3d() && identity.has_2d();
-        if !vm.has_tables_of(version) || (vm.has_spaces() && has_two) {
+        if !vm.has_tables_of(version) {
             dev_err!(
                 dev,
                 "its MMU is not like that of the core that was bound first: bind this one first\n"
+            );
+            return Err(EINVAL);
+        }
+        // The ring switches the page tables of one pipe only.
+        if version == MmuVersion::V2 && identity.has_3d() && identity.has_2d() && vm.has_spaces() {
+            dev_err!(
+                dev,
+                "it has a 3D and a 2D pipe, and processes have their own page tables: bind this core first, or set sharedNodes\n"
             );
             return Err(EINVAL);
         }
@@ -203,24 +219,17 @@ impl<P: Payload> Core<P> {
                     scratch,
                 }),
         };
-        let no_map = |error| {
-            dev_err!(dev, "no map of the contexts' states ({error:?})\n");
-            ENOMEM
-        };
-        let newer_state_map = StateMap::newer(identity, &states).map_err(no_map)?;
-        // The vendor's older drivers do not know HALTI5. There the newer map is no superset.
+        let no_map = |error| cannot_build(dev, "context state map", error);
+        let state_map_from_5_0_11 = StateMap::newer(identity, &states).map_err(no_map)?;
+        // With HALTI5 both generations use one map: the older drivers do not know HALTI5. Their map
+        // would not be a part of the newer one, which `scrub` needs.
         let state_map = if identity.has_halti5() {
-            newer_state_map.clone()
+            state_map_from_5_0_11.clone()
         } else {
             StateMap::new(identity).map_err(no_map)?
         };
-        let scrub = Scrub::new(&states, &state_map, &scratch).map_err(|error| {
-            dev_err!(
-                dev,
-                "no list of the states that hold addresses ({error:?})\n"
-            );
-            ENOMEM
-        })?;
+        let scrub = Scrub::new(&states, &state_map, &scratch)
+            .map_err(|error| cannot_build(dev, "list of address states", error))?;
         let setup = Setup {
             fast_clear: parameters.fast_clear,
             compression: parameters.compression,
@@ -248,7 +257,7 @@ impl<P: Payload> Core<P> {
                 scratch,
                 scrub,
                 state_map,
-                newer_state_map,
+                state_map_from_5_0_11,
                 vm,
                 _ring_mapping: ring_mapping,
                 least_scale: parameters.least_scale,
@@ -256,10 +265,10 @@ impl<P: Payload> Core<P> {
         )
     }
 
-    /// The states that contexts keep. `newer`: for clients from 5.0.11 on.
-    pub(crate) fn state_map(&self, newer: bool) -> &Arc<StateMap> {
-        if newer {
-            &self.kind.newer_state_map
+    /// The states that contexts of clients before 5.0.11, or from it on, keep.
+    pub(crate) fn state_map(&self, from_5_0_11: bool) -> &Arc<StateMap> {
+        if from_5_0_11 {
+            &self.kind.state_map_from_5_0_11
         } else {
             &self.kind.state_map
         }
@@ -302,11 +311,11 @@ impl<P: Payload> Core<P> {
         self.hardware().run_front_end(address, units)
     }
 
-    /// Tests the interrupt by events, so that a wrong line is found now and not as a client's
-    /// delay. Prints every failure.
+    /// Tests the interrupt by events. A wrong IRQ line would otherwise only show as delayed jobs.
+    /// Prints every failure.
     pub(super) fn test_interrupt(&self) -> Result {
         let mut result = Ok(());
-        // The hang check may end the job first, if a hypervisor runs another guest for a while.
+        // The hang check also completes jobs. Retry if it was first, as under a busy hypervisor.
         for _ in 0..INTERRUPT_TESTS {
             let submitted = wait::poll(TEST_EVENT_TIMEOUT, || self.engine.submit().transpose());
             let number = submitted.unwrap_or(Err(error::Error::GpuNotResponding));
@@ -316,8 +325,8 @@ impl<P: Payload> Core<P> {
             }
         }
         match result {
-            // Without the interrupt the hang check has ended the job.
             Ok(()) if self.hardware().line_works() => Ok(()),
+            // The hang check completed the job; no interrupt arrived.
             Ok(()) => {
                 dev_err!(
                     self.hardware().dev,
@@ -379,13 +388,11 @@ impl<P: Payload> VectorCore<P> {
     pub(super) fn start(&self) -> Result {
         let queue = &self.engine;
         queue.start_test()?;
-        for _ in 0..FIRST_INTERRUPT_TIMEOUT {
-            if self.hardware().line_works() {
-                queue.reclaimer.set_ring(self.index(), Some(queue.clone()));
-                queue.open();
-                return Ok(());
-            }
-            fsleep(Delta::from_millis(1));
+        let is_working = || self.hardware().line_works().then_some(());
+        if wait::poll(FIRST_INTERRUPT_TIMEOUT, is_working).is_some() {
+            queue.reclaimer.set_ring(self.index(), Some(queue.clone()));
+            queue.open();
+            return Ok(());
         }
         if self.hardware().acknowledge() {
             dev_err!(
