@@ -140,7 +140,7 @@ fn submit(
         match &mut attempt {
             // Other submitters wait until the place is filled.
             Ok(Attempt::Reserved(place)) => {
-                let job = if place.loads() {
+                let job = if place.loads_context() {
                     let stream = commands.map(|commands| {
                         commands.begun(place);
                         commands.stream()
@@ -152,7 +152,7 @@ fn submit(
                 return Ok(Submitted { job, counted });
             }
             Err(error) => return Err(*error),
-            Ok(Attempt::Full) => {
+            Ok(Attempt::Unavailable) => {
                 restarts::waited(WaitFor::Place(core.index()), GPU_TIMEOUT, || {
                     ring.wait_for_place(&mut turn)
                 })?
@@ -567,11 +567,11 @@ impl Submission<'_> {
     /// Called when a place is reserved for a job that loads a context. Other submitters wait until
     /// it is filled.
     fn begun(&mut self, place: &Reservation<'_, Events>) {
-        if let (true, Some(own)) = (place.loads_states(), &mut self.own) {
+        if let (true, Some(own)) = (place.loads_client_states(), &mut self.own) {
             own.loaded();
         }
         let buffers = self.hold.as_mut().and_then(Hold::buffers);
-        if let (Some(link), Some(buffers)) = (place.back(), buffers) {
+        if let (Some(link), Some(buffers)) = (place.return_link(), buffers) {
             buffers.set_link(link);
             self.switched = Some(place.number());
         }

@@ -52,7 +52,7 @@ impl Process {
         };
         let counts = self
             .account
-            .tell(core.index(), ended.saturating_add(running));
+            .report_monotonic(core.index(), ended.saturating_add(running));
         clock::nanoseconds(counts)
     }
 

@@ -245,7 +245,7 @@ pub(super) fn commit(
             }
             // Another job has changed the core's state since the check, so check again.
             Attempt::Changed => {}
-            Attempt::Full => {
+            Attempt::Unavailable => {
                 drop(tables);
                 let wait = || queue.wait_for_place(&mut turn);
                 waited(WaitFor::Place(core.index()), GPU_TIMEOUT, wait)?;

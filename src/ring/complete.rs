@@ -229,9 +229,10 @@ impl<F: FrontEnd> Engine<F> {
         self.state.lock().spares.pop().unwrap_or_default()
     }
 
-    /// Called when a place has been filled or given back. Others may get the next one.
+    /// Unlocks `state` after a place has been filled or given back, wakes the waiters and ensures
+    /// that a hang check is queued.
     #[inline(always)]
-    pub(crate) fn placed(self: &Arc<Self>, mut state: Guard<'_, State<F>, SpinLockBackend>) {
+    pub(crate) fn publish(self: &Arc<Self>, mut state: Guard<'_, State<F>, SpinLockBackend>) {
         let check = state.needs_check();
         let is_off = state.is_off;
         let waiters = state.waiters > 0;
@@ -298,11 +299,11 @@ impl<F: FrontEnd> Engine<F> {
     ) -> Result {
         state.place_waiters += 1;
         if let Some(share) = share {
-            share.count(true);
+            share.add_waiter();
         }
         let waited = wait(state);
         if let Some(share) = share {
-            share.count(false);
+            share.remove_waiter();
         }
         state.place_waiters -= 1;
         waited
@@ -372,7 +373,7 @@ impl<F: FrontEnd> Engine<F> {
         let mut state = self.state.lock();
         // Counted until the end of the wait, because jobs only notify if there are waiters.
         state.waiters += 1;
-        let share = own.of(self.config.core);
+        let share = own.share(self.config.core);
         let waited = self.counted(&mut state, share, |state| {
             let limit = (milliseconds, true);
             wait::while_progressing(&self.progress, state, limit, |state| {

@@ -298,7 +298,7 @@ impl<F: JobKind> State<F> {
     }
 
     /// Takes the `bytes` at `at` for `job`: [`State::find`] has just returned them. Returns the
-    /// job's event ID and number. No other job gets a place until [`State::filled`].
+    /// job's event ID and number. No other job gets a place until [`State::mark_filled`].
     pub(crate) fn take(
         &mut self,
         at: usize,
@@ -322,7 +322,7 @@ impl<F: JobKind> State<F> {
     }
 
     /// Notes that the newest place is filled.
-    pub(crate) fn filled(&mut self) {
+    pub(crate) fn mark_filled(&mut self) {
         self.is_filling = false;
         self.moves += 1;
     }
@@ -347,7 +347,7 @@ impl<F: JobKind> State<F> {
             }
             self.watch.ended(payload.process(), oldest.number);
             self.line.pass(oldest.number, self.moves);
-            if let Some(share) = account.and_then(|account| account.of(core)) {
+            if let Some(share) = account.and_then(|account| account.share(core)) {
                 let (cost, actions) = (oldest.load.cost, payload.actions());
                 self.line.ended(share, cost, taken, actions);
             }
@@ -363,7 +363,7 @@ impl<F: JobKind> State<F> {
             let taken = self.meter.end(now);
             if let Some(account) = payload.account() {
                 account.add(core, taken);
-                if let Some(share) = account.of(core) {
+                if let Some(share) = account.share(core) {
                     share.charge(taken);
                 }
             }
@@ -505,7 +505,7 @@ impl<P: Payload> State<RingEnd<P>> {
     }
 
     /// Notes that the newest place holds only its event: the job changes nothing in the GPU.
-    pub(super) fn given_back(&mut self) {
+    pub(super) fn mark_given_back(&mut self) {
         if let Some(job) = self.jobs.load_at(u64::MAX) {
             job.outcome = Outcome::NeverRun;
             job.own.basis = Default::default();
@@ -514,7 +514,7 @@ impl<P: Payload> State<RingEnd<P>> {
         }
         self.history.give_back(self.jobs.newest());
         self.front.gpu = GpuState::default();
-        self.filled();
+        self.mark_filled();
     }
 }
 

@@ -39,17 +39,18 @@ use crate::{
 };
 
 /// A place in the ring for one job, and the exclusive right to write to the ring. Other submitters
-/// wait until [`Ring::fill`] fills it. While it exists, the thread must not sleep, and is not
-/// preempted.
+/// wait until [`Ring::fill`] fills it. Until then, preemption is disabled and the thread must not
+/// sleep.
 ///
 /// If it is dropped unfilled, the job ends as [`super::Outcome::NeverRun`].
 pub(crate) struct Reservation<'r, P: Payload> {
     ring: &'r Arc<Ring<P>>,
     place: Place,
     frame: Frame,
-    /// The LINK at the end of the context's states, which leads back to the job.
-    back: Option<[u32; 2]>,
-    /// Others wait until the place is filled, whatever their priority. Then this becomes `None`.
+    /// The LINK that ends the context's states. It jumps to the rest of the job.
+    return_link: Option<[u32; 2]>,
+    /// Other submitters, even real-time ones, wait for this place, so the holder is not preempted.
+    /// `None`: filled.
     no_preemption: Option<sys::NoPreemption>,
 }
 
@@ -60,17 +61,17 @@ impl<P: Payload> Reservation<'_, P> {
     }
 
     /// The LINK that the driver's copy of the context must end with, if the job loads it.
-    pub(crate) fn back(&self) -> Option<[u32; 2]> {
-        self.back
+    pub(crate) fn return_link(&self) -> Option<[u32; 2]> {
+        self.return_link
     }
 
     /// Whether the job loads a context: the driver's copy, or states in the client's memory.
-    pub(crate) fn loads(&self) -> bool {
-        self.back.is_some() || self.loads_states()
+    pub(crate) fn loads_context(&self) -> bool {
+        self.return_link.is_some() || self.loads_client_states()
     }
 
     /// Whether the job loads a context that the client keeps in its own memory.
-    pub(crate) fn loads_states(&self) -> bool {
+    pub(crate) fn loads_client_states(&self) -> bool {
         self.frame.states.is_some()
     }
 }
@@ -86,33 +87,43 @@ impl<P: Payload> Drop for Reservation<'_, P> {
 /// The result of an attempt to reserve a place in the ring.
 pub(crate) enum Attempt<'r, P: Payload> {
     Reserved(Reservation<'r, P>),
-    /// No place is available now.
-    Full,
+    /// No place is free, or it is not the caller's turn. Wait and retry.
+    Unavailable,
     /// The context must be loaded first, but its states have not been prepared.
     NotLoaded,
 }
 
+/// Whether `stream` has more words than a job can have.
+#[inline(always)]
+fn is_too_long(stream: &Stream<'_>) -> bool {
+    let (states, max) = match stream.states() {
+        Some(states) => (states.words.len(), MAX_WORDS_AFTER_STATES),
+        None => (0, MAX_STREAM_WORDS),
+    };
+    states > MAX_STATE_WORDS || stream.commands.words.len() > max
+}
+
 impl<P: Payload> Ring<P> {
     /// Submits a job of the driver, which only flushes the TLB, if needed, and has an event. Returns
-    /// its number. `None`: no place is free now. `GpuNotResponding`: the ring is closed.
+    /// its number. `None`: no place is available now. `GpuNotResponding`: the ring is closed.
     pub(crate) fn submit(self: &Arc<Self>) -> Result<Option<u64>> {
         match &mut self.reserve(None, &mut P::default(), &mut self.turn(None))? {
             Attempt::Reserved(place) => self.fill(place, None).map(Some),
-            Attempt::Full | Attempt::NotLoaded => Ok(None),
+            Attempt::Unavailable | Attempt::NotLoaded => Ok(None),
         }
     }
 
     /// Reserves a place, an event ID and the right to write for a job with `stream` (or none) and
-    /// `payload`, if all are available and it is the caller's `turn`. The turn must be of the
-    /// payload's process, and its `wish` must have noted the payload's actions and commands (a
-    /// job of the driver has neither). Does not wait.
+    /// `payload`, if all are available and it is the caller's `turn`, which must be of the
+    /// payload's process. Call `turn.wish.note()` first, except for a job of the driver. Does not
+    /// wait.
     ///
-    /// The job gets its number under the caller's locks. So memory that is tied to the newest job
-    /// after they are released waits for this job.
+    /// Assigns the job's number. If the caller holds its tables' lock, memory removed from them
+    /// later waits for this job.
     ///
-    /// On error, and without a place, nothing has changed. `InvalidArgument`: more than
-    /// [`MAX_STREAM_WORDS`], or than [`MAX_STATE_WORDS`] and [`MAX_WORDS_AFTER_STATES`].
-    /// `GpuNotResponding`: the ring is closed.
+    /// Takes `payload` only if it returns `Reserved`. `InvalidArgument`: the commands exceed
+    /// [`MAX_STREAM_WORDS`] ([`MAX_WORDS_AFTER_STATES`] with states), or the states exceed
+    /// [`MAX_STATE_WORDS`]. `GpuNotResponding`: the ring is closed.
     pub(crate) fn reserve<'r>(
         self: &'r Arc<Self>,
         stream: Option<&Stream<'_>>,
@@ -120,13 +131,7 @@ impl<P: Payload> Ring<P> {
         turn: &mut Turn<'_, RingEnd<P>>,
     ) -> Result<Attempt<'r, P>> {
         let states = stream.and_then(Stream::states);
-        let most = match states {
-            Some(_) => MAX_WORDS_AFTER_STATES,
-            None => MAX_STREAM_WORDS,
-        };
-        if stream.is_some_and(|stream| stream.commands.words.len() > most)
-            || states.is_some_and(|states| states.words.len() > MAX_STATE_WORDS)
-        {
+        if stream.is_some_and(is_too_long) {
             return Err(Error::InvalidArgument);
         }
         let commands = stream.map(|stream| &stream.commands);
@@ -155,7 +160,7 @@ impl<P: Payload> Ring<P> {
         let tables = self
             .front
             .tables_of(turn.wish.account.and_then(|account| account.space));
-        // A job without commands uses no memory.
+        // Without commands, any page tables will do.
         let is_other = commands.is_some() && state.front.gpu.tables != Some(tables);
         let flush = (is_other || state.front.gpu.flushed != changes).then_some(tables);
         let frame = Frame::new(&state.front.gpu, stream, source, uses, flush);
@@ -166,7 +171,7 @@ impl<P: Payload> Ring<P> {
         let bytes =
             command_bytes + self.event_bytes() + WAIT_LINK_BYTES + frame.bytes() + state_bytes;
         let Some(at) = state.find(bytes, &mut turn.wish) else {
-            return Ok(Attempt::Full);
+            return Ok(Attempt::Unavailable);
         };
         let context_copy = match source {
             Source::Copy(context, _) => Some(context.clone()),
@@ -195,7 +200,7 @@ impl<P: Payload> Ring<P> {
             },
         };
         let process = turn.wish.account.map_or(0, |account| account.process_id);
-        let own = basis.commands;
+        let commands_at = basis.commands;
         let job = Job::new(
             core::mem::take(payload),
             RingJob {
@@ -217,7 +222,7 @@ impl<P: Payload> Ring<P> {
             process,
             start,
             bytes: length,
-            own,
+            own: commands_at,
         });
         if spoils {
             place.is_spoiled = is_spoiled;
@@ -233,20 +238,17 @@ impl<P: Payload> Ring<P> {
             state.front.gpu.context = context.map(|context| context.owner);
             state.front.gpu.authors.note(uses, author);
         }
-        let back = match frame.load {
-            None => None,
-            Some(_) => {
-                let until_loaded = frame.until_loaded();
-                let target = self.gpu(at + until_loaded);
-                // CAST: less than `RING_BYTES`.
-                Some([words::link(target, (bytes - until_loaded) as u32), target])
-            }
-        };
+        let return_link = frame.load.is_some().then(|| {
+            let until_loaded = frame.until_loaded();
+            let target = self.gpu(at + until_loaded);
+            // CAST: less than `RING_BYTES`.
+            [words::link(target, (bytes - until_loaded) as u32), target]
+        });
         Ok(Attempt::Reserved(Reservation {
             ring: self,
             place,
             frame,
-            back,
+            return_link,
             no_preemption: Some(sys::NoPreemption::new()),
         }))
     }
@@ -262,19 +264,33 @@ impl<P: Payload> Ring<P> {
         let Some(no_preemption) = reservation.no_preemption.take() else {
             return Err(Error::InvalidArgument);
         };
-        let written = self.write(place, &reservation.frame, stream);
+        if let Err(error) = self.write(place, &reservation.frame, stream) {
+            self.log_unwritten(place, error);
+        }
         let mut state = self.state.lock();
-        state.filled();
-        self.placed(state);
+        state.mark_filled();
+        self.publish(state);
         drop(no_preemption);
         if let (true, Some(stream)) = (modes::is_on_in_path(Mode::Commands), stream) {
             log::print_commands(self.config.core, place.number, &[stream.commands.words]);
         }
-        // Every offset was checked against the ring's size when its place was reserved.
-        written.map(|()| place.number).map_err(Error::from)
+        Ok(place.number)
     }
 
-    /// Turns a place that will not be filled into a job with only an event.
+    /// Logs that the words of a job were not written. This cannot happen: every offset was checked
+    /// against the ring's size when the place was reserved. The event does not come, so the hang
+    /// check resets the core.
+    #[cold]
+    #[inline(never)]
+    fn log_unwritten(&self, place: Place, error: Errno) {
+        dev_err!(
+            self.hardware.dev,
+            "cannot write the words of job {:#x} ({error:?})\n",
+            place.number
+        );
+    }
+
+    /// Fills an abandoned place with only its event, so that the ring continues.
     #[cold]
     #[inline(never)]
     fn give_back(self: &Arc<Self>, place: Place) {
@@ -282,18 +298,19 @@ impl<P: Payload> Ring<P> {
         let target = self.gpu(event);
         // CAST: few bytes.
         let bytes = (self.event_bytes() + WAIT_LINK_BYTES) as u32;
-        // If there are no words to skip, the event overwrites the LINK.
+        // The LINK skips the unwritten words. If there are none, the event overwrites it.
         let link = [words::link(target, bytes), target];
         let write = || {
             self.memory.write_words(place.at, &link)?;
             self.write_end(place, event)?;
             self.start_at(place)
         };
-        // Every offset was checked against the ring's size when its place was reserved.
-        let _ = write();
+        if let Err(error) = write() {
+            self.log_unwritten(place, error);
+        }
         let mut state = self.state.lock();
-        state.given_back();
-        self.placed(state);
+        state.mark_given_back();
+        self.publish(state);
     }
 
     pub(super) fn event_bytes(&self) -> usize {
@@ -332,14 +349,16 @@ impl<P: Payload> Ring<P> {
         } else {
             (place.at, place.wait + WAIT_LINK_BYTES - place.at)
         };
-        // The whole job must be in memory before the front end can go there.
+        // The job's words before the LINK: the front end fetches them after it has read the LINK.
         sys::barrier::write();
         let target = self.gpu(at);
         self.memory.write(place.previous_wait + 4, target)?;
+        // The target before the command: a front end that reads the LINK must also read its target.
         sys::barrier::write();
         // CAST: less than `RING_BYTES`.
         self.memory
             .write(place.previous_wait, words::link(target, bytes as u32))?;
+        // Drains the CPU's write buffers, so that the front end reads the LINK soon.
         sys::barrier::write();
         Ok(())
     }

@@ -105,7 +105,7 @@ struct Waiter {
 impl Waiter {
     fn share(&self) -> Option<&Share> {
         let (account, core) = self.account.as_ref()?;
-        account.of(*core)
+        account.share(*core)
     }
 }
 
@@ -172,7 +172,7 @@ impl<'s> Wish<'s> {
         Self {
             account: Some(account),
             core,
-            ..Self::new(account.of(core))
+            ..Self::new(account.share(core))
         }
     }
 

@@ -107,8 +107,8 @@ pub(crate) struct Submission<'a, P> {
 /// The result of [`Queue::reserve`].
 pub(crate) enum Attempt {
     Place(Reservation),
-    /// There is no place now.
-    Full,
+    /// No place is free, or it is not the caller's turn. Wait and retry.
+    Unavailable,
     /// The core's state differs from the one that the commands were checked against.
     Changed,
 }
@@ -226,7 +226,7 @@ impl<P: Payload> Queue<P> {
         }
         // The entry may change until the queue opens, so do not compute it now.
         if !state.is_open() {
-            return Ok(Attempt::Full);
+            return Ok(Attempt::Unavailable);
         }
         let entry = state.front.core.entry(&work.author, self.front.scratch);
         // If the context was new at the check and is still new, its name does not matter.
@@ -249,7 +249,7 @@ impl<P: Payload> Queue<P> {
         let length = 2 * wipes + context + others + words::drain().len() + 2 * events + 2;
         let bytes = (4 * length).next_multiple_of(UNIT);
         let Some(at) = state.find(bytes, &mut turn.wish) else {
-            return Ok(Attempt::Full);
+            return Ok(Attempt::Unavailable);
         };
         let early = work.early.each_mut();
         let process = turn.wish.account.map_or(0, |account| account.process_id);
@@ -302,9 +302,9 @@ impl<P: Payload> Queue<P> {
         let _ = self.write(&place, commands);
         sys::barrier::write();
         let mut state = self.state.lock();
-        state.filled();
+        state.mark_filled();
         SingleEnd::begin(self, &mut state);
-        self.placed(state);
+        self.publish(state);
         let (number, is_switched) = (place.number, place.entry.is_switched);
         drop(place);
         if modes::is_on_in_path(Mode::Commands) {

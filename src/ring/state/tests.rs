@@ -49,7 +49,7 @@ mod cases {
         assert_eq!((first.at, first.previous_wait, first.number), (16, 0, 1));
         assert_eq!(first.wait, 16 + BYTES - WAIT_LINK_BYTES);
         assert!(state.find(BYTES, &mut Wish::new(None)).is_none());
-        state.filled();
+        state.mark_filled();
         let second = reserve(&mut state, 2).unwrap();
         assert_eq!(second.previous_wait, first.wait);
         assert_eq!(second.at, first.at + BYTES);
@@ -60,7 +60,7 @@ mod cases {
         let mut state = state();
         let places = [1, 2].map(|payload| {
             let place = reserve(&mut state, payload).unwrap();
-            state.filled();
+            state.mark_filled();
             place
         });
         let at = |state: &State<RingEnd<u32>>, place| state.whereabouts(place, 0);
@@ -89,7 +89,7 @@ mod cases {
         let mut state = state();
         for payload in [1, 2] {
             reserve(&mut state, payload).unwrap();
-            state.filled();
+            state.mark_filled();
         }
         state.meter.begin(Stamp::at(0, 0));
         state.charge(0, Stamp::at(50, 0));
@@ -109,7 +109,7 @@ mod cases {
             let mut state = state();
             for (payload, &tables) in (1..).zip(all) {
                 reserve(&mut state, payload).unwrap();
-                state.filled();
+                state.mark_filled();
                 if let Some(job) = state.jobs.load_at(payload.into()) {
                     job.own.basis.tables = tables;
                 }
@@ -142,7 +142,7 @@ mod cases {
         state.is_off = true;
         assert!(reserve(&mut state, 1).is_some());
         assert!(!state.is_at_rest());
-        state.filled();
+        state.mark_filled();
         assert!(!state.is_at_rest());
         // A queued hang check keeps the core on.
         state.is_checked = true;
@@ -161,7 +161,7 @@ mod cases {
     fn a_core_whose_jobs_are_held_may_go_off() {
         let mut state = state();
         assert!(reserve(&mut state, 1).is_some());
-        state.filled();
+        state.mark_filled();
         assert!(!state.is_at_rest());
         state.phase.fall_asleep();
         state.is_held = true;
@@ -183,7 +183,7 @@ mod cases {
         assert_eq!(state.begins(), None);
         for payload in 1..=4 {
             reserve(&mut state, payload).unwrap();
-            state.filled();
+            state.mark_filled();
         }
         assert_eq!(state.begins(), Some(1));
         assert_eq!(state.begins(), None);
@@ -210,17 +210,17 @@ mod cases {
     fn the_ring_goes_on_after_a_place_that_was_returned() {
         let mut state = state();
         reserve(&mut state, 1).unwrap();
-        state.filled();
+        state.mark_filled();
         let moves = state.moves;
         let given_back = reserve(&mut state, 2).unwrap();
-        state.given_back();
+        state.mark_given_back();
         // Submitters that wait for a place try again.
         assert_ne!(state.moves, moves);
         // The driver assumes nothing about the GPU's state.
         assert_eq!(state.front.gpu.pipe, None);
         assert_eq!(state.front.gpu.flushed, NEVER_FLUSHED);
         let next = reserve(&mut state, 3).unwrap();
-        state.filled();
+        state.mark_filled();
         assert_eq!(next.previous_wait, given_back.wait);
         let ended = [1, 2, 3].map(|_| state.pop().map(|done| done.load));
         let ended = ended.map(|job| job.map(|job| (job.payload, job.outcome, job.own.flushed)));

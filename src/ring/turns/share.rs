@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The account of a process: the time that its jobs have taken of the cores, and its places there.
+//! Per-process accounting: GPU time and scheduling state on each core.
 
 use super::{
     average_with,
@@ -13,13 +13,13 @@ use crate::{
     sys::prelude::*, //
 };
 
-/// The most that nice values differ from 0.
-const MOST_NICE: u32 = 20;
+/// Largest absolute nice value.
+const MAX_NICE: u32 = 20;
 
 /// The most attempts to store a reported time.
 const TRIES: u32 = 8;
 
-/// Numbers of a process's jobs and waiting threads at a core. One word, because each job reads it.
+/// Job and waiter counts of a process on one core, packed so that a job reads one word.
 #[derive(Clone, Copy)]
 pub(super) struct Load(u32);
 
@@ -46,7 +46,7 @@ pub(crate) struct Share {
     pub(super) load: Atomic<u32>,
     /// Average time of its jobs; 0: none has ended.
     pub(super) average: Atomic<u32>,
-    /// Where its last job ends, in virtual time.
+    /// Virtual finish time of its last job.
     pub(super) finish: Atomic<u64>,
     /// The nice value of the thread that submitted last while the core was shared.
     pub(super) nice: Atomic<i32>,
@@ -68,14 +68,14 @@ pub(crate) struct Account {
     busy: [Atomic<u64>; MAX_CORES],
     /// By core, the largest busy time that was reported.
     reported: [Atomic<u64>; MAX_CORES],
-    pub(super) of: [Share; MAX_CORES],
+    pub(super) shares: [Share; MAX_CORES],
     /// Number of its unsignaled fences.
     pub(crate) fences: Atomic<usize>,
     /// The process has ended.
     is_over: Atomic<bool>,
     /// The GPU has finished commands of the process.
     is_known: Atomic<bool>,
-    /// Perhaps a hang from before the process opened the device is not forgiven yet.
+    /// A hang that predates the process may still be charged.
     is_on_trial: Atomic<bool>,
 }
 
@@ -88,7 +88,7 @@ impl Account {
             space,
             busy: [const { Atomic::new(0) }; MAX_CORES],
             reported: [const { Atomic::new(0) }; MAX_CORES],
-            of: [const { Share::new() }; MAX_CORES],
+            shares: [const { Share::new() }; MAX_CORES],
             fences: Atomic::new(0),
             is_over: Atomic::new(false),
             is_known: Atomic::new(false),
@@ -97,8 +97,8 @@ impl Account {
     }
 
     /// Its share of `core`.
-    pub(crate) fn of(&self, core: usize) -> Option<&Share> {
-        self.of.get(core)
+    pub(crate) fn share(&self, core: usize) -> Option<&Share> {
+        self.shares.get(core)
     }
 
     /// Notes that the process has ended.
@@ -109,10 +109,11 @@ impl Account {
     /// Whether the process holds up others: it has ended, or some of the `waiters` threads that
     /// wait for `core` are not its own.
     pub(in crate::ring) fn holds_up(&self, core: usize, waiters: u32) -> bool {
-        self.is_over.load(Relaxed) || waiters > self.of(core).map_or(0, Share::waiting)
+        self.is_over.load(Relaxed) || waiters > self.share(core).map_or(0, Share::waiting)
     }
 
-    /// Adds the time for which an ended job has kept `core` busy. 64 bits never wrap.
+    /// Adds the time for which an ended job has kept `core` busy. A 64-bit count does not
+    /// wrap in practice.
     #[inline]
     pub(in crate::ring) fn add(&self, core: usize, counts: u64) {
         if let Some(busy) = self.busy.get(core) {
@@ -125,9 +126,9 @@ impl Account {
         self.busy.get(core).map_or(0, |busy| busy.load(Relaxed))
     }
 
-    /// The time to report for `counts`. It never decreases. `counts` can be too small: a job that
-    /// has just ended may not be added yet.
-    pub(crate) fn tell(&self, core: usize, counts: u64) -> u64 {
+    /// The time to report for `counts`, which can be too small: a job that has just ended may not be
+    /// added yet. Returns only stored times, so that no later report is smaller.
+    pub(crate) fn report_monotonic(&self, core: usize, counts: u64) -> u64 {
         let Some(reported) = self.reported.get(core) else {
             return counts;
         };
@@ -138,10 +139,11 @@ impl Account {
             }
             match reported.cmpxchg(most, counts, Relaxed) {
                 Ok(_) => return counts,
+                // Another thread has stored a larger time.
                 Err(others) => most = others,
             }
         }
-        counts.max(most)
+        most
     }
 
     /// Whether the GPU has finished commands of the process. If not, it is a *stranger*: its first
@@ -190,7 +192,7 @@ impl Share {
     }
 
     fn weigh_by(nice: i32, mut time: u64) -> u64 {
-        for _ in 0..nice.unsigned_abs().min(MOST_NICE) {
+        for _ in 0..nice.unsigned_abs().min(MAX_NICE) {
             // 5/4, and about 4/5.
             time = if nice > 0 {
                 time.saturating_add(time >> 2)
@@ -210,18 +212,18 @@ impl Share {
         self.load().threads()
     }
 
-    pub(in crate::ring) fn count(&self, begins: bool) {
-        let one = if begins {
-            Load::THREAD
-        } else {
-            Load::THREAD.wrapping_neg()
-        };
-        self.load.add(one, Relaxed);
+    pub(in crate::ring) fn add_waiter(&self) {
+        self.load.add(Load::THREAD, Relaxed);
+    }
+
+    pub(in crate::ring) fn remove_waiter(&self) {
+        self.load.add(Load::THREAD.wrapping_neg(), Relaxed);
     }
 
     /// The start of its next job, `now` or later, and the job's expected time: the average of its
     /// jobs, or `others` if none has ended. A new process starts later by `others`: else many new
-    /// processes with one job each would always be first.
+    /// processes with one job each would always be first. `debt`: the most by which the time of
+    /// earlier jobs delays the start.
     pub(super) fn claim(&self, now: u64, others: u32, debt: u64) -> (u64, u64) {
         let (earliest, average) = match self.average.load(Relaxed) {
             0 => (now.saturating_add(others.into()), others.into()),
@@ -235,8 +237,8 @@ impl Share {
         (start.min(latest), cost)
     }
 
-    /// Replaces the expected `cost` of a job by `taken`, both in virtual time. If `taken` is 0, the
-    /// job does not run.
+    /// Replaces the expected `cost` of a job by `taken`, both in virtual time. `taken` is 0 if the
+    /// job was canceled.
     pub(super) fn correct(&self, cost: u64, taken: u64) {
         let finish = self.finish.load(Relaxed).saturating_sub(cost);
         self.finish.store(finish.saturating_add(taken), Relaxed);
@@ -248,8 +250,8 @@ impl Share {
         self.average.store(average.max(1), Relaxed);
     }
 
-    /// Notes that a job that has claimed `cost` took `taken`. If `cost` is 0 it has made no claim.
-    /// All of these times are virtual. `now` is the present.
+    /// Charges the virtual time `taken` of an ended job that has claimed `cost`. If it has claimed
+    /// nothing, its time begins at the virtual time `now` or later.
     #[inline(never)]
     pub(super) fn settle(&self, cost: u64, taken: u64, now: u64) {
         match cost {
@@ -269,7 +271,8 @@ impl Share {
 
     /// Whether another job may have a place.
     pub(super) fn has_room(&self, jobs: u32, is_shared: bool, quantum: u32) -> bool {
-        if jobs < if is_shared { 1 } else { ALONE } {
+        let min = if is_shared { 1 } else { ALONE };
+        if jobs < min {
             return true;
         }
         let average = self.average.load(Relaxed);

@@ -144,7 +144,7 @@ mod cases {
         assert!(line.admits(&mut known, 0, 0));
         line.pass(6, 0);
         assert!(!line.admits(&mut second, 0, 0));
-        line.ended(&all[0].of[0], 0, 1, 0);
+        line.ended(&all[0].shares[0], 0, 1, 0);
         assert!(line.admits(&mut first, 0, 0));
         line.admit(&mut first, 8, 0);
         line.pass(7, 0);
@@ -163,13 +163,13 @@ mod cases {
         }
         let [mut first, mut second, mut free] = commands_of(&all);
         line.admit(&mut first, 6, 0);
-        line.ended(&all[0].of[0], first.cost(), 1, 0);
+        line.ended(&all[0].shares[0], first.cost(), 1, 0);
         assert!(!line.admits(&mut second, 0, 0));
         line.join(&mut second, reservation(), 0);
         // Another job within its quantum, later none as long as another one waits.
         assert!(line.admits(&mut first, 0, 0));
         line.admit(&mut first, 7, 0);
-        line.ended(&all[0].of[0], first.cost(), 1, 0);
+        line.ended(&all[0].shares[0], first.cost(), 1, 0);
         if let Some(holder) = &mut line.stranger {
             holder.since = holder.since.wrapping_sub(msecs_to_jiffies(QUANTUM));
         }
@@ -259,7 +259,7 @@ mod cases {
             line.join(one, reservation(), 5);
         }
         // It has used the core, and comes after all of these.
-        other.of[0].finish.store(line.quantum.into(), Relaxed);
+        other.shares[0].finish.store(line.quantum.into(), Relaxed);
         line.join(&mut second, reservation(), 5);
         assert!(line.is_first(&threads[0]));
         assert!(!line.skip_missing(6, 100));
@@ -282,15 +282,15 @@ mod cases {
         let mut line = empty_line();
         let [old, new] = [(); 2].map(|()| account());
         let mut wish = Wish::of(&old, 0);
-        old.of[0].finish.store(line.quantum.into(), Relaxed);
+        old.shares[0].finish.store(line.quantum.into(), Relaxed);
         for _ in 0..2 {
             line.join(&mut wish, reservation(), 0);
             assert!(line.admits(&mut wish, 0, 9));
             line.admit(&mut wish, 0, 0);
-            line.ended(&old.of[0], wish.cost(), 1, 0);
+            line.ended(&old.shares[0], wish.cost(), 1, 0);
         }
         // It has lost a turn.
-        old.of[0].valid_from.store(2, Relaxed);
+        old.shares[0].valid_from.store(2, Relaxed);
         let mut line = Line::new(line.epoch());
         let mut stranger = Wish::of(&new, 0);
         line.join(&mut wish, reservation(), 0);
@@ -316,15 +316,15 @@ mod cases {
     }
 
     #[test]
-    fn what_is_told_never_becomes_less() {
+    fn a_reported_time_never_decreases() {
         let account = account();
-        assert_eq!(account.tell(0, 50), 50);
+        assert_eq!(account.report_monotonic(0, 50), 50);
         // The job has ended, but is not added yet.
-        assert_eq!(account.tell(0, 0), 50);
+        assert_eq!(account.report_monotonic(0, 0), 50);
         account.add(0, 48);
-        assert_eq!(account.tell(0, account.busy(0)), 50);
-        assert_eq!(account.tell(0, 51), 51);
-        assert_eq!(account.tell(1, 7), 7);
-        assert_eq!(account.tell(MAX_CORES, 9), 9);
+        assert_eq!(account.report_monotonic(0, account.busy(0)), 50);
+        assert_eq!(account.report_monotonic(0, 51), 51);
+        assert_eq!(account.report_monotonic(1, 7), 7);
+        assert_eq!(account.report_monotonic(MAX_CORES, 9), 9);
     }
 }
