@@ -19,7 +19,10 @@ use super::{
         self,
         Limited, //
     },
-    submission,
+    submission::{
+        self,
+        Work, //
+    },
     Core,
     Process,
     TablesGuard, //
@@ -88,7 +91,7 @@ impl Parts {
     }
 }
 
-/// Alignment in bytes of the start and the end of commands.
+/// Alignment of the offsets and of the reserved sizes, in bytes.
 const ALIGNMENT: u32 = 8;
 
 /// The largest memory for commands, in words, that a process keeps between COMMITs.
@@ -108,19 +111,22 @@ pub(super) fn commit_parts(
     for number in 0..MAX_SUB_COMMITS as u32 {
         let index = part.core.unwrap_or_default();
         let core = process.device.core_of_part(selector, index);
-        let core = core.map_err(|error| no_core(error, "coreId", index, selector))?;
+        let core = core.map_err(|error| err_no_core(error, "coreId", index, selector))?;
+        // The client may have shortened the chain since the interruption. Run its last part again.
         if number >= parts.done || part.next == 0 {
-            let reply = commit_part(process, &core, &part, &mut parts)?;
+            let mut reply = commit_part(process, &core, &part, &mut parts)?;
             if part.next == 0 {
+                if let Reply::Committed { switched, .. } = &mut reply {
+                    // The reply says whether any part has switched contexts.
+                    *switched = parts.was_switched;
+                }
                 return Ok(reply);
             }
         }
-        let mut room = UserWords::<{ abi::MAX_SUB_COMMIT_BYTES / 4 }>::new();
-        let words = room
+        let mut buf = UserWords::<{ abi::MAX_SUB_COMMIT_BYTES / 4 }>::new();
+        let words = buf
             .read(part.next, part.format.sub_commit_bytes())
-            .map_err(
-                |_| mistake!(OutOfResources: "no subCommit can be read at {:#x}", part.next),
-            )?;
+            .map_err(|_| mistake!(OutOfResources: "cannot read subCommit at {:#x}", part.next))?;
         part = part.format.decode_commit(words);
     }
     Err(mistake!(InvalidArgument: "more than {MAX_SUB_COMMITS} subCommits"))
@@ -138,21 +144,19 @@ pub(super) fn commit_all(
 ) -> Result<Reply<'_>> {
     let core = |index| {
         let core = process.device.core(selector.with_index(index));
-        core.map_err(|error| no_core(error, "the core of a part", index, selector))
+        core.map_err(|error| err_no_core(error, "the core of a part", index, selector))
     };
     for index in 1..count {
         core(index)?;
     }
+    let part = |index| if index == 0 { first } else { part(index) };
     let mut parts = Parts::resume(process, &first);
     let last = count.max(1) - 1;
     for index in parts.done.min(last)..last {
-        let part = if index == 0 { first } else { part(index) };
-        commit_part(process, &*core(index)?, &part, &mut parts)?;
+        commit_part(process, &*core(index)?, &part(index), &mut parts)?;
     }
-    let part = if last == 0 { first } else { part(last) };
-    // The COMMIT's reply is that of the last part, without the switches of earlier parts.
-    parts.was_switched = false;
-    commit_part(process, &*core(last)?, &part, &mut parts)
+    // The reply reports only the last part's switch.
+    commit_part(process, &*core(last)?, &part(last), &mut parts)
 }
 
 /// Runs the next of several parts. If a Unix signal interrupts it, the restarted call resumes
@@ -167,20 +171,18 @@ fn commit_part(
     if matches!(outcome, Err(Error::Interrupted)) && parts.done > 0 {
         restarts::keep_parts(process, parts.what, parts.done, parts.was_switched)?;
     }
-    let mut reply = outcome?;
+    let reply = outcome?;
     parts.done += 1;
-    if let Reply::Committed { switched, .. } = &mut reply {
-        // The reply says whether any part has switched contexts.
-        parts.was_switched |= *switched;
-        *switched = parts.was_switched;
+    if let Reply::Committed { switched, .. } = reply {
+        parts.was_switched |= switched;
     }
     Ok(reply)
 }
 
 /// Runs a COMMIT.
 ///
-/// A COMMIT that fails has no effect. `InvalidArgument`: no buffer, invalid offsets or sizes,
-/// unknown pipe, or a context of another core. `OutOfResources`: the description cannot be
+/// A COMMIT that fails has no effect. `InvalidArgument`: `commandBuffer` is 0, invalid offsets or
+/// sizes, unknown pipe, or a context of another core. `OutOfResources`: the description cannot be
 /// read. `InvalidObject`: it does not describe a command buffer. `InvalidAddress`: the commands
 /// are in no buffer of the caller.
 /// `InvalidData`: the checker refuses the commands. `GpuNotResponding`: the process has hung
@@ -192,10 +194,10 @@ pub(super) fn commit(
 ) -> Result<Reply<'static>> {
     submission::wait_for_hangs(process)?;
     framebuffers::look_for_framebuffers(process);
-    let (format, mut room) = (commit.format, Description::new());
+    let (format, mut desc) = (commit.format, Description::new());
     let mut buffer = match commit.commands {
         Commands::Described(user) => {
-            format.decode_command_buffer(read_description(user, format, &mut room)?)
+            format.decode_command_buffer(read_description(user, format, &mut desc)?)
         }
         Commands::Here(buffer, _) => buffer,
     };
@@ -210,45 +212,49 @@ pub(super) fn commit(
     let entry = check::entry_pipe(core, "entryPipe", buffer.entry_pipe)?;
     let mut words = KVVec::new();
     let tables = process.tables();
-    // As in the C drivers, an unknown context is ignored. Cores without 3D ignore all contexts.
+    // Cores without 3D ignore all contexts.
+    let names_context = commit.context != 0 && core.pipes().pipe_3d;
     let context = match u32::try_from(commit.context) {
-        Ok(handle @ 1..) if core.pipes().pipe_3d => tables.contexts.get(handle).cloned(),
+        Ok(handle) if names_context => tables.contexts.get(handle).cloned(),
         _ => None,
     };
-    if context.is_none() && own.is_none() && commit.context != 0 && core.pipes().pipe_3d {
-        no_context(commit.context);
-    }
     copy_commands(process, tables, &mut words, &buffer, commit)?;
-    let context = match context {
+    let hold = match context {
+        // The states of a context are only valid on its own core.
+        Some(Some(context)) if context.core() == core.index() => Some(context.hold()?),
+        Some(Some(_)) => {
+            refuse!(InvalidArgument: "context {:#x} is of another core", commit.context);
+        }
         // The driver keeps no states for a core without 3D.
         Some(None) => {
             refuse!(InvalidArgument: "context {:#x} is of a core without 3D", commit.context);
         }
-        // The states of a context are only valid on its own core.
-        Some(Some(context)) if context.core() != core.index() => {
-            refuse!(InvalidArgument: "context {:#x} is of another core", commit.context);
+        None => {
+            // As in the C drivers, an unknown context is ignored.
+            if names_context && own.is_none() {
+                log_unknown_context(commit.context);
+            }
+            None
         }
-        context => context.flatten(),
     };
-    let hold = context.map(|context| context.hold()).transpose()?;
     let mut queue = Queue::empty(process, core.engine().empty_payload());
     let fill = |queue: &mut Queue<'_>| queue.read(commit.queue, format);
-    let (submitted, switched) = submission::submit_words(
-        process,
-        core,
-        (&mut words, entry),
-        (own.as_mut(), hold),
-        (commit.delta, format),
-        &mut queue,
-        fill,
-    )?;
+    let work = Work {
+        words: &mut words,
+        entry,
+        own: own.as_mut(),
+        hold,
+        delta: commit.delta,
+        format,
+    };
+    let (submitted, switched) = submission::submit_words(process, core, work, &mut queue, fill)?;
     let reply = Reply::Committed {
         counted: submitted.counted,
         stamp: submitted.job,
         switched,
     };
     queue.submitted();
-    keep_room(process, words);
+    keep_spare(process, words);
     Ok(reply)
 }
 
@@ -293,10 +299,10 @@ fn copy_chain(
         if sys::is_killed() {
             return Err(Error::Interrupted);
         }
-        let mut room = UserWords::<{ abi::MAX_LOCATION_BYTES / 4 }>::new();
-        let location = room.read(next, format.location_bytes()).map_err(
-            |_| mistake!(OutOfResources: "no command location can be read at {:#x}", next),
-        )?;
+        let mut buf = UserWords::<{ abi::MAX_LOCATION_BYTES / 4 }>::new();
+        let location = buf
+            .read(next, format.location_bytes())
+            .map_err(|_| mistake!(OutOfResources: "cannot read command location at {:#x}", next))?;
         let (buffer, following) = format.decode_location(location);
         append_commands(process, process.tables(), words, &buffer, limit)?;
         next = following;
@@ -315,11 +321,11 @@ fn append_commands(
     limit: usize,
 ) -> Result {
     let (start, end) = command_range(buffer)?;
-    let logical = usize::try_from(buffer.logical).map_err(|_| not_ours(buffer))?;
+    let logical = usize::try_from(buffer.logical).map_err(|_| err_not_mapped(buffer))?;
     let pool = process.device.memory.pool_address();
-    let room = tables
+    let available = tables
         .bytes_from(logical, pool)
-        .ok_or_else(|| not_ours(buffer))?;
+        .ok_or_else(|| err_not_mapped(buffer))?;
     if words.capacity() == 0 {
         if let Some(spare) = tables.words.take() {
             // The old `words` is empty, but `drop` would still call the allocator.
@@ -328,28 +334,27 @@ fn append_commands(
         }
     }
     drop(tables);
-    if (end + u64::from(buffer.reserved_tail)) > usize_as_u64(room) {
+    if (end + u64::from(buffer.reserved_tail)) > usize_as_u64(available) {
         refuse!(InvalidArgument:
             "the commands end at {:#x}: with {:#x} reserved bytes after them they do not fit in the {:#x} bytes from {:#x} on",
-            end, buffer.reserved_tail, room, logical);
+            end, buffer.reserved_tail, available, logical);
     }
-    // `start` and `end` are at most `room`, a `usize`.
+    // `start` and `end` are at most `available`, a `usize`.
     let count = (end - start) as usize / 4;
     let from = logical
         .checked_add(start as usize)
-        .ok_or_else(|| not_ours(buffer))?;
+        .ok_or_else(|| err_not_mapped(buffer))?;
     if count > limit - words.len().min(limit) {
         refuse!(InvalidArgument: "more than {:#x} words of commands", limit);
     }
     append_words(words, from, count).map_err(|error| match error {
-        EFAULT => mistake!(InvalidAddress:
-            "the commands at {:#x} cannot be read: nothing is mapped there any more", from),
+        EFAULT => mistake!(InvalidAddress: "cannot read the commands at {:#x}", from),
         error => error.into(),
     })
 }
 
 /// Keeps the memory of `words` for the next COMMIT, if it has at most [`SPARE_WORDS`] words.
-pub(super) fn keep_room(process: &Process, words: KVVec<u32>) {
+pub(super) fn keep_spare(process: &Process, words: KVVec<u32>) {
     if words.capacity() <= SPARE_WORDS {
         // Another thread may have kept its memory. This replaces it, and drops it without the
         // lock.
@@ -360,7 +365,7 @@ pub(super) fn keep_room(process: &Process, words: KVVec<u32>) {
 
 #[cold]
 #[inline(never)]
-fn no_core(error: Error, what: &str, index: u32, selector: CoreSelector) -> Error {
+fn err_no_core(error: Error, what: &str, index: u32, selector: CoreSelector) -> Error {
     match error {
         Error::InvalidArgument => mistake!(@ "COMMIT", error,
             "{} is {:#x} and hardwareType {:#x}: there is no such core",
@@ -371,22 +376,22 @@ fn no_core(error: Error, what: &str, index: u32, selector: CoreSelector) -> Erro
 
 #[cold]
 #[inline(never)]
-fn no_context(context: u64) {
+fn log_unknown_context(context: u64) {
     debug_client!(in Command, "COMMIT: the process has no context {:#x}: the commands run without one", context);
 }
 
 #[cold]
 #[inline(never)]
-fn not_ours(buffer: &CommandBuffer) -> Error {
+fn err_not_mapped(buffer: &CommandBuffer) -> Error {
     mistake!(InvalidAddress:
         "the commands at logical {:#x} are not in memory of this driver that the process has locked and mapped",
         buffer.logical)
 }
 
-/// Logs the error if submission `what` has failed.
+/// Logs the error if submission `what` has failed. Errors with an errno are not logged: the caller
+/// returns them to user space.
 pub(super) fn logged<T>(what: &str, result: Result<T>) -> Result<T> {
     result.inspect_err(|error| {
-        // A call with an errno is retried, or the caller reports the errno.
         if error.errno().is_none() {
             warn_client!(FAILURES: "{}: {}", what, error);
         }
@@ -395,17 +400,17 @@ pub(super) fn logged<T>(what: &str, result: Result<T>) -> Result<T> {
 
 pub(super) type Description = UserWords<{ abi::MAX_COMMAND_BUFFER_BYTES / 4 }>;
 
-/// Reads the description of a command buffer into `room`. The caller decodes it there, because a
-/// move of the result would cost time.
+/// Reads the description of a command buffer into `desc`. Returns its words; decoding them here
+/// would copy the result once more.
 pub(super) fn read_description(
     user: u64,
     format: Format,
-    room: &mut Description,
+    desc: &mut Description,
 ) -> Result<&[u32]> {
     if user == 0 {
         refuse!(InvalidArgument: "commandBuffer is 0");
     }
-    let words = room
+    let words = desc
         .read(user, format.command_buffer_bytes())
         .map_err(|_| mistake!(OutOfResources: "commandBuffer {:#x} cannot be read", user))?;
     let object = format.command_buffer_object(words);
@@ -418,7 +423,8 @@ pub(super) fn read_description(
     }
 }
 
-/// Byte offsets in the buffer of the first command and of the end, without reserved head and tail.
+/// Byte range of the client's commands in the buffer: after the reserved head, before the reserved
+/// tail.
 #[inline(always)]
 fn command_range(buffer: &CommandBuffer) -> Result<(u64, u64)> {
     let offset = buffer.offset.map_err(|size| {
@@ -433,7 +439,7 @@ fn command_range(buffer: &CommandBuffer) -> Result<(u64, u64)> {
         || !aligned(buffer.reserved_tail)
     {
         refuse!(InvalidArgument:
-            "from startOffset {:#x} (+ {:#x} for the driver) to {:#x} (+ {:#x}): all must be multiples of {ALIGNMENT}",
+            "startOffset {:#x}, reservedHead {:#x}, offset {:#x}, reservedTail {:#x}: must be multiples of {ALIGNMENT}",
             buffer.start_offset, buffer.reserved_head, offset, buffer.reserved_tail);
     }
     let start = u64::from(buffer.start_offset) + u64::from(buffer.reserved_head);

@@ -398,10 +398,10 @@ fn commit_unnamed(
 ///
 /// The driver reads and checks the commands again to run them, so the client may change them.
 fn core_for(process: &Process, first: &Arc<Core>, commit: &Commit) -> Result<Arc<Core>> {
-    let (format, mut room) = (commit.format, Description::new());
+    let (format, mut desc) = (commit.format, Description::new());
     let mut buffer = match commit.commands {
         Commands::Described(user) => {
-            format.decode_command_buffer(read_description(user, format, &mut room)?)
+            format.decode_command_buffer(read_description(user, format, &mut desc)?)
         }
         Commands::Here(buffer, _) => buffer,
     };
@@ -419,7 +419,7 @@ fn core_for(process: &Process, first: &Arc<Core>, commit: &Commit) -> Result<Arc
         pipe.is_some_and(|pipe| checker::check(words, core.states(), pipe, all, None).is_ok())
     };
     if first.pipes().has(entry) && takes(first, &mut words) {
-        commit::keep_room(process, words);
+        commit::keep_spare(process, words);
         return Ok(first.clone());
     }
     let mut named = None;
@@ -435,7 +435,7 @@ fn core_for(process: &Process, first: &Arc<Core>, commit: &Commit) -> Result<Arc
             }
         }
     }
-    commit::keep_room(process, words);
+    commit::keep_spare(process, words);
     Ok(found.or(named).unwrap_or_else(|| first.clone()))
 }
 

@@ -11,7 +11,10 @@ use super::{
     commit,
     gem,
     queue::Queue,
-    submission,
+    submission::{
+        self,
+        Work, //
+    },
     Core,
     Process, //
 };
@@ -156,17 +159,16 @@ fn run_words(
         Some(fence) => queue.events().push(Action::Fence(fence)),
         None => Ok(()),
     };
-    let none = (0, Format::any());
-    let (submitted, _) = submission::submit_words(
-        process,
-        core,
-        (&mut words, entry),
-        (None, None),
-        none,
-        &mut queue,
-        fill,
-    )?;
-    commit::keep_room(process, words);
+    let work = Work {
+        words: &mut words,
+        entry,
+        own: None,
+        hold: None,
+        delta: 0,
+        format: Format::any(),
+    };
+    let (submitted, _) = submission::submit_words(process, core, work, &mut queue, fill)?;
+    commit::keep_spare(process, words);
     queue.submitted();
     Ok(submitted.job)
 }

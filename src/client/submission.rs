@@ -167,20 +167,37 @@ fn submit(
     }
 }
 
-/// Checks the copied commands `words`. Submits them with their context and the records that
-/// `fill` puts into `queue`. `own` is a context in the client's memory. `hold` is an attached
-/// context, and the delta at user address `delta` updates it. Also returns whether the context
-/// was switched. Errors: as [`commit`](super::commit::commit).
+/// The copied commands of a job, and their context.
+pub(super) struct Work<'a> {
+    pub(super) words: &'a mut KVVec<u32>,
+    pub(super) entry: Pipe,
+    /// A context in the client's memory.
+    pub(super) own: Option<&'a mut OwnContext>,
+    /// An attached context.
+    pub(super) hold: Option<Hold>,
+    /// User address of the delta that updates the attached context. 0: none.
+    pub(super) delta: u64,
+    pub(super) format: Format,
+}
+
+/// Checks commands. Submits them with their context and the records that `fill` puts into `queue`.
+/// Also returns whether the context was switched. Errors: as [`commit`](super::commit::commit).
 #[inline(always)]
 pub(super) fn submit_words<'a>(
     process: &'a Arc<Process>,
     core: &Core,
-    (words, entry): (&mut KVVec<u32>, Pipe),
-    (own, mut hold): (Option<&mut OwnContext>, Option<Hold>),
-    (delta, format): (u64, Format),
+    work: Work<'_>,
     queue: &mut Queue<'a>,
     fill: impl FnOnce(&mut Queue<'a>) -> Result,
 ) -> Result<(Submitted, bool)> {
+    let Work {
+        words,
+        entry,
+        own,
+        mut hold,
+        delta,
+        format,
+    } = work;
     let (stale, data, lent, of_context);
     let (exit, version, epoch) = {
         let mut tables = process.tables();
