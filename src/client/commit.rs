@@ -199,7 +199,12 @@ pub(super) fn commit(
         Commands::Described(user) => {
             format.decode_command_buffer(read_description(user, format, &mut desc)?)
         }
-        Commands::Here(buffer, _) => buffer,
+        Commands::Here(buffer, 0) => buffer,
+        // The claim of a chain is its last buffer's, which is not read here.
+        Commands::Here(buffer, _) => CommandBuffer {
+            exit_pipe: None,
+            ..buffer
+        },
     };
     let mut own = None;
     if commit.format.context_bytes() != 0 {
@@ -210,8 +215,10 @@ pub(super) fn commit(
         }
     }
     let entry = check::entry_pipe(core, "entryPipe", buffer.entry_pipe)?;
+    let claimed = buffer.exit_pipe.and_then(|pipe| core.pipes().entry(pipe));
     let mut words = KVVec::new();
     let tables = process.tables();
+    let entry = tables.per_core[core.index()].entered(entry);
     // Cores without 3D ignore all contexts.
     let names_context = commit.context != 0 && core.pipes().pipe_3d;
     let context = match u32::try_from(commit.context) {
@@ -242,6 +249,7 @@ pub(super) fn commit(
     let work = Work {
         words: &mut words,
         entry,
+        claimed,
         own: own.as_mut(),
         hold,
         delta: commit.delta,
@@ -461,6 +469,7 @@ mod tests {
         command_range(&CommandBuffer {
             object: CommandBuffer::OBJECT_TYPE,
             entry_pipe: 0,
+            exit_pipe: None,
             logical: 0,
             start_offset,
             offset: Ok(offset),

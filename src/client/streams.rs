@@ -162,6 +162,7 @@ fn run_words(
     let work = Work {
         words: &mut words,
         entry,
+        claimed: None,
         own: None,
         hold: None,
         delta: 0,

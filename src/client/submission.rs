@@ -171,6 +171,8 @@ fn submit(
 pub(super) struct Work<'a> {
     pub(super) words: &'a mut KVVec<u32>,
     pub(super) entry: Pipe,
+    /// The pipe that they leave selected, as the client claims.
+    pub(super) claimed: Option<Pipe>,
     /// A context in the client's memory.
     pub(super) own: Option<&'a mut OwnContext>,
     /// An attached context.
@@ -193,6 +195,7 @@ pub(super) fn submit_words<'a>(
     let Work {
         words,
         entry,
+        claimed,
         own,
         mut hold,
         delta,
@@ -227,6 +230,7 @@ pub(super) fn submit_words<'a>(
         core,
         words,
         entry,
+        claimed,
         exit,
         version,
         own,
@@ -314,6 +318,8 @@ pub(super) struct Submission<'a> {
     core: &'a Core,
     words: &'a mut [u32],
     entry: Pipe,
+    /// See [`Work::claimed`].
+    claimed: Option<Pipe>,
     exit: Exit,
     /// [`AddressSet::version`] of the process's addresses at the last check.
     version: u64,
@@ -531,26 +537,21 @@ impl Submission<'_> {
     /// Called under the tables' lock when a place in the ring is reserved.
     fn placed(&self, tables: &mut Tables) {
         let removals = tables.addresses.removals();
-        let PerCore {
-            loaded,
-            last_context,
-            ..
-        } = &mut tables.per_core[self.core.index()];
+        let own = &mut tables.per_core[self.core.index()];
+        own.left = self.claimed.map(|claimed| (claimed, self.exit.pipe));
         if let Some(context) = self.hold.as_ref().map(Hold::context) {
-            let is_last = |last: &Arc<_>| Arc::ptr_eq(last, context);
-            if !last_context.as_ref().is_some_and(is_last) {
+            let last = own.last_context.as_ref();
+            if !last.is_some_and(|last| Arc::ptr_eq(last, context)) {
                 // The GPU still holds states that the last context has loaded and that this context
                 // does not keep.
-                if last_context
-                    .as_ref()
-                    .is_some_and(|last| !last.keeps_as(context))
-                {
-                    loaded.mark_unsure();
+                if last.is_some_and(|last| !last.keeps_as(context)) {
+                    own.loaded.mark_unsure();
                 }
                 // The lock is held, so the last reference must not be dropped here.
-                self.left.set(last_context.replace(context.clone()));
+                self.left.set(own.last_context.replace(context.clone()));
             }
         }
+        let loaded = &own.loaded;
         loaded.placed(self.load.is_some());
         let mut is_clean = true;
         let stale = self.stale.iter().flat_map(|all| all.iter());

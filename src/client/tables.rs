@@ -42,7 +42,8 @@ use crate::{
         loaded::{
             Loaded,
             Origin, //
-        }, //
+        },
+        words::Pipe, //
     },
     sys::{
         framebuffer::Framebuffer,
@@ -170,6 +171,8 @@ pub(super) struct PerCore {
     pub(super) kept: Option<Kept>,
     /// The attached context of the last commands that had one.
     pub(super) last_context: Option<Arc<Context>>,
+    /// The pipe that the last commands left selected: as the client claims, and in fact.
+    pub(super) left: Option<(Pipe, Pipe)>,
 }
 
 impl PerCore {
@@ -180,11 +183,21 @@ impl PerCore {
             data: None,
             kept: None,
             last_context: None,
+            left: None,
         })
     }
 }
 
 impl PerCore {
+    /// The pipe in which commands begin that claim to need `entry`. As the vendor's driver compares
+    /// only claims, those of libetnaviv need none: both its pipes are always 0.
+    pub(super) fn entered(&self, entry: Pipe) -> Pipe {
+        match self.left {
+            Some((claimed, left)) if claimed == entry => left,
+            _ => entry,
+        }
+    }
+
     /// The origin of commands with the attached context `hold`.
     pub(super) fn origin(&self, hold: Option<&Hold>) -> Origin {
         match (hold, &self.last_context) {

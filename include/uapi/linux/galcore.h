@@ -747,7 +747,7 @@ struct gcsHAL_EVENT_COMMIT {
  * @exitIndex: not used by the driver
  * @entryPipe: enum gcePIPE_SELECT that they begin in, of the first piece: the
  *	driver selects it
- * @exitPipe: not used by the driver
+ * @exitPipe: the pipe they leave selected
  * @pad1: padding
  * @next: address of the next piece, which runs behind it; 0: the last
  */

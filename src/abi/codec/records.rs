@@ -87,6 +87,8 @@ pub(crate) struct CommandBuffer {
     pub(crate) object: u32,
     /// Pipe that the commands need at their start.
     pub(crate) entry_pipe: u32,
+    /// Pipe that is selected at their end, as the client claims. `None`: it claims none.
+    pub(crate) exit_pipe: Option<u32>,
     /// User address of the buffer.
     pub(crate) logical: u64,
     /// First byte of this commit, with the reserved head.
@@ -262,9 +264,11 @@ impl Format {
                 default
             }
         };
+        let exit_pipe = fields.exit_pipe;
         CommandBuffer {
             object: fields.object.word(words),
             entry_pipe: fields.entry_pipe.word(words),
+            exit_pipe: exit_pipe.exists().then(|| exit_pipe.word(words)),
             logical: fields.logical.user(words),
             start_offset: fields.start_offset.word(words),
             offset: Ok(fields.offset.word(words)),
@@ -293,6 +297,7 @@ impl Format {
         let buffer = CommandBuffer {
             object: CommandBuffer::OBJECT_TYPE,
             entry_pipe: fields.entry_pipe.word(words),
+            exit_pipe: Some(fields.exit_pipe.word(words)),
             logical: fields.logical.user(words),
             start_offset: start,
             offset: offset.ok_or(size),

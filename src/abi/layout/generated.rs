@@ -1084,35 +1084,36 @@ shared! {
             start_offset: word(24), offset: word(28), ..CommandBufferLayout::ABSENT }
         COMMAND_BUFFER_DOVE_OLD = 1 { bytes: 36, object: word(0), logical: word(16),
             start_offset: word(24), offset: word(28), ..CommandBufferLayout::ABSENT }
-        COMMAND_BUFFER_V4 = 2 { bytes: 60, object: word(0), entry_pipe: word(4), logical: word(32),
-            start_offset: word(40), offset: word(44), ..CommandBufferLayout::ABSENT }
+        COMMAND_BUFFER_V4 = 2 { bytes: 60, object: word(0), entry_pipe: word(4),
+            exit_pipe: word(8), logical: word(32), start_offset: word(40), offset: word(44),
+            ..CommandBufferLayout::ABSENT }
         COMMAND_BUFFER_4_0_0 = 3 { bytes: 72, object: word(0), entry_pipe: word(4),
-            logical: long(32), start_offset: word(44), offset: word(48),
+            exit_pipe: word(8), logical: long(32), start_offset: word(44), offset: word(48),
             ..CommandBufferLayout::ABSENT }
         COMMAND_BUFFER_5_0_11_P6 = 4 { bytes: 104, object: word(0), entry_pipe: word(16),
-            logical: long(48), start_offset: word(60), offset: word(64),
+            exit_pipe: word(20), logical: long(48), start_offset: word(60), offset: word(64),
             ..CommandBufferLayout::ABSENT }
         COMMAND_BUFFER_6_2_2 = 5 { bytes: 136, object: word(0), entry_pipe: word(16),
-            logical: long(40), start_offset: word(52), offset: word(56), reserved_tail: word(32),
-            ..CommandBufferLayout::ABSENT }
+            exit_pipe: word(20), logical: long(40), start_offset: word(52), offset: word(56),
+            reserved_tail: word(32), ..CommandBufferLayout::ABSENT }
         COMMAND_BUFFER_6_4_11 = 6 { bytes: 136, object: word(0), entry_pipe: word(16),
-            logical: long(56), start_offset: word(68), offset: word(72), reserved_head: word(32),
-            reserved_tail: word(36), }
+            exit_pipe: word(20), logical: long(56), start_offset: word(68), offset: word(72),
+            reserved_head: word(32), reserved_tail: word(36), }
         COMMAND_BUFFER_6_3_0 = 7 { bytes: 128, object: word(0), entry_pipe: word(16),
-            logical: long(48), start_offset: word(60), offset: word(64), reserved_head: word(32),
-            reserved_tail: word(36), }
+            exit_pipe: word(20), logical: long(48), start_offset: word(60), offset: word(64),
+            reserved_head: word(32), reserved_tail: word(36), }
         COMMAND_BUFFER_6_4_18_6 = 8 { bytes: 144, object: word(0), entry_pipe: word(16),
-            logical: long(56), start_offset: word(68), offset: word(72), reserved_head: word(32),
-            reserved_tail: word(36), }
+            exit_pipe: word(20), logical: long(56), start_offset: word(68), offset: word(72),
+            reserved_head: word(32), reserved_tail: word(36), }
     }
     LocationLayout {
         LOCATION_V2 = 0 { ..LocationLayout::ABSENT }
         LOCATION_6_4_11 = 1 { bytes: 80, logical: long(24), start_offset: word(32), size: word(36),
-            reserved_head: word(40), reserved_tail: word(44), entry_pipe: word(60), next: long(72),
-            }
+            reserved_head: word(40), reserved_tail: word(44), entry_pipe: word(60),
+            exit_pipe: word(64), next: long(72), }
         LOCATION_6_3_0 = 2 { bytes: 72, logical: long(16), start_offset: word(24), size: word(28),
-            reserved_head: word(32), reserved_tail: word(36), entry_pipe: word(52), next: long(64),
-            }
+            reserved_head: word(32), reserved_tail: word(36), entry_pipe: word(52),
+            exit_pipe: word(56), next: long(64), }
     }
     DeltaLayout {
         DELTA_V2 = 0 { ..DeltaLayout::ABSENT }

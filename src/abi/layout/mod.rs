@@ -526,6 +526,7 @@ impl CommandBufferLayout {
         let fields = [
             self.object,
             self.entry_pipe,
+            self.exit_pipe,
             self.logical,
             self.start_offset,
             self.offset,

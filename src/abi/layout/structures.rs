@@ -462,6 +462,7 @@ structures! {
     command_buffer: &CommandBufferLayout = "gcoCMDBUF" {
         in object = "object.type", // object type
         in entry_pipe = "entryPipe", // pipe at the start
+        in exit_pipe = "exitPipe", // pipe at the end
         in logical = "logical", // user address of the buffer
         in start_offset = "startOffset", // start of the head
         in offset = "offset", // end of the commands
@@ -476,6 +477,7 @@ structures! {
         in reserved_head = "reservedHead", // bytes of the head
         in reserved_tail = "reservedTail", // bytes of the tail
         in entry_pipe = "entryPipe", // pipe at the start, of the first
+        in exit_pipe = "exitPipe", // pipe at the end
         in next = "next", // user address of the next
     }
     /// `gcsSTATE_DELTA`: changes of a COMMIT to its context.

@@ -244,6 +244,38 @@ fn colours_stay(paint: &mut Paint) -> Result<()> {
     paint.prove(0xff04_0508)
 }
 
+/// A client that selects the 2D engine once and claims pipe 3D at both ends of each COMMIT, as libetnaviv does, draws
+/// in 2D, also after another process. A claim that is right selects its pipe.
+fn unclaimed_pipe_stays(paint: &mut Paint) -> Result<()> {
+    let mut bench = Bench::new(&paint.client)?;
+    let (address, memory) = (bench.own[0].1, bench.own[0].2.clone());
+    let mut stream = Stream::new();
+    stream.select_pipe(Pipe::Pipe3d, Pipe::Pipe2d);
+    stream.state(state::DE_DEST_ADDRESS, address);
+    target_states(&mut stream, 64, 0);
+    kick(&mut stream, 0);
+    let mut bare = Stream::new();
+    kick(&mut bare, 0);
+    for (what, claimed, stream) in [
+        ("the first", Pipe::Pipe3d, &stream),
+        ("the second", Pipe::Pipe3d, &bare),
+        ("the third", Pipe::Pipe3d, &bare),
+        ("a right claim", Pipe::Pipe2d, &bare),
+    ] {
+        memory.fill(OURS);
+        same(what, bench.send(claimed, stream)?, Status::OK)?;
+        for place in [0, 12, 64, 76] {
+            same("a pixel", memory.read(place), THEIRS + 1)?;
+        }
+        let answer = bench.other.ask("recolour")?;
+        same("it", answer.as_str(), "recoloured")?;
+    }
+    let status = bench.send(Pipe::Pipe3d, &bare)?;
+    same("a draw in 3D", status, Status::INVALID_DATA)?;
+    bench.close()?;
+    paint.prove(0xff04_0508)
+}
+
 /// Two threads at once: one loads strides of either kind, the other draws with what is loaded. Whichever it is, what is
 /// drawn is what was checked.
 fn threads_agree(paint: &mut Paint, rounds: u32) -> Result<()> {
@@ -907,6 +939,13 @@ fn main() -> ExitCode {
                 colours_stay(&mut paint)
             },
         );
+        suite.test("a pipe that the client does not claim stays", move || {
+            let mut paint = paint.borrow_mut();
+            if !has_3d(paint.client.identity()) {
+                return skip("this core has one engine");
+            }
+            unclaimed_pipe_stays(&mut paint)
+        });
         suite.test(
             "no draw of two threads reaches another process's memory",
             move || threads_agree(&mut paint.borrow_mut(), 20 * count),
