@@ -403,7 +403,7 @@ impl Submission<'_> {
                 Some([first, second]) => [&first.words, &second.words],
                 None => [&[]; PIPES],
             },
-            data: self.data.as_deref(),
+            data: self.data.as_ref(),
         };
         Some((author, lists))
     }

@@ -47,6 +47,9 @@ pub(crate) const MAX_ADDRESS_WORDS: usize = 1280;
 /// The most words of the lists that also forget data. Most of them are instructions.
 pub(crate) const MAX_WORDS: usize = 24 << 10;
 
+/// The most of these words for the 2D pipe, with those that clear scratch memory.
+pub(crate) const MAX_2D_WORDS: usize = 2 << 10;
+
 /// Pipes that a core can have.
 pub(crate) const PIPES: usize = 2;
 
@@ -201,7 +204,7 @@ pub(crate) struct Lists<'a> {
     /// By pipe, the list for the author's own stale addresses.
     pub(crate) stale: [&'a [u32]; PIPES],
     /// [`Part::Fresh`] of the 2D pipe with the author's data, if it has loaded any.
-    pub(crate) data: Option<&'a OwnData>,
+    pub(crate) data: Option<&'a Arc<OwnData>>,
 }
 
 /// [`Part::Fresh`] of the 2D pipe with the data of one process. The process's threads can change it
@@ -422,7 +425,11 @@ impl Scrub {
         };
         let both = |lists: &[KVVec<u32>; PIPES]| lists.iter().map(|list| list.len()).sum::<usize>();
         let clear = both(&scrub.clears) + PIPES * words::DRAIN_WORDS;
-        if both(&scrub.all) > MAX_ADDRESS_WORDS || clear + both(&scrub.fresh) > MAX_WORDS {
+        let in_2d = clear + scrub.fresh[Pipe::Pipe2d.index()].len();
+        if both(&scrub.all) > MAX_ADDRESS_WORDS
+            || clear + both(&scrub.fresh) > MAX_WORDS
+            || in_2d > MAX_2D_WORDS
+        {
             return Err(Error::NotSupported);
         }
         Ok(Arc::new(scrub, GFP_KERNEL)?)

@@ -15,6 +15,7 @@ use crate::{
         scrub::{
             Author,
             Lists,
+            Part,
             Wipe,
             PIPES, //
         },
@@ -139,6 +140,12 @@ impl Frame {
         bytes_if(self.flush.is_some(), words::FLUSH_MMU_WORDS)
             + wipes.map(|wipe| wipe.words * 4).sum::<usize>()
             + bytes_if(self.load.is_some(), words::LINK_WORDS)
+    }
+
+    /// Whether it loads the data of the 2D pipe.
+    pub(super) fn renews_2d(&self) -> bool {
+        let mut wipes = self.wipes.iter().flatten();
+        wipes.any(|wipe| wipe.part == Part::Fresh(Pipe::Pipe2d))
     }
 
     /// Bytes of the frame before the commands, without the words of states.

@@ -14,6 +14,7 @@ use super::{
     engine::FrontEnd,
     inflight::IDS,
     job::{
+        Job,
         JobKind,
         Outcome,
         Payload,
@@ -36,6 +37,7 @@ use super::{
 use crate::{
     context::scrub::{
         Lists,
+        OwnData,
         Part,
         PIPES, //
     },
@@ -309,6 +311,8 @@ struct StartAt {
     pipe: Option<Pipe>,
     /// The tables that it or a later job needs.
     tables: Option<PageTables>,
+    /// Data of the 2D pipe that the first job which runs there needs.
+    data: Option<Arc<OwnData>>,
     /// Offsets of its first word, and of the idle loop after it.
     start: usize,
     mark: usize,
@@ -317,9 +321,12 @@ struct StartAt {
 impl StartAt {
     fn oldest<P: Payload>(state: &State<RingEnd<P>>) -> Option<Self> {
         let (_, slot) = state.jobs.get(0)?;
+        let runs = |job: &&Job<RingEnd<P>>| job.own.uses.pipe_2d && job.outcome == Outcome::Done;
+        let mut jobs = state.jobs.iter().map(|(_, slot)| &slot.load);
         Some(Self {
             pipe: slot.load.own.basis.pipe,
             tables: state.tables_before(0),
+            data: jobs.find(runs).and_then(|job| job.own.data.clone()),
             start: slot.start,
             mark: slot.mark,
         })
@@ -471,14 +478,18 @@ impl<P: Payload> Ring<P> {
         let lists = Lists {
             scrub: &self.front.setup.scrub,
             stale: [&[]; PIPES],
-            data: None,
+            data: job.data.as_ref(),
         };
         let mut words = self.start_words();
+        let in_2d = match job.data {
+            Some(_) => Part::Fresh(Pipe::Pipe2d),
+            None => Part::All(Pipe::Pipe2d),
+        };
         // The reset has set the states that take addresses to 0, which is also an address.
-        for part in [Pipe::Pipe3d, Pipe::Pipe2d].map(Part::All) {
+        for part in [Part::All(Pipe::Pipe3d), in_2d] {
             if self.front.setup.pipes.has(part.pipe()) && !lists.words(part).is_empty() {
                 words.put(&words::select_pipe(&self.front.caches, part.pipe()))?;
-                words.put(lists.words(part))?;
+                lists.emit(part, &self.front.caches, |piece| words.put(piece))?;
                 if part.pipe() == Pipe::Pipe3d {
                     words.put(&resolve::OFF)?;
                 }

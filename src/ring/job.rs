@@ -10,6 +10,7 @@ use super::{
 use crate::{
     addr::Range,
     context::{
+        scrub::OwnData,
         Context,
         Load, //
     },
@@ -243,6 +244,8 @@ pub(crate) struct RingJob {
     pub(super) uses: Pipes,
     /// The change of the address space that the TLB is flushed past when the job has ended.
     pub(super) flushed: u64,
+    /// It uses the 2D pipe with data that the author's earlier jobs have loaded.
+    pub(super) data: Option<Arc<OwnData>>,
     pub(super) basis: Basis,
 }
 

@@ -192,6 +192,7 @@ const START_BYTES: usize = (4
     * (words::USE_TABLES_WORDS
         + (PIPES + 1) * words::SELECT_PIPE_WORDS
         + scrub::MAX_ADDRESS_WORDS
+        + scrub::MAX_2D_WORDS
         + resolve::OFF.len()
         + words::LINK_WORDS)
     + WAIT_LINK_BYTES)

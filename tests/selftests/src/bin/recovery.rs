@@ -23,6 +23,7 @@ use anyhow::Context;
 use anyhow::Result;
 use galcore_client::device::Completion;
 use galcore_client::draw::Engine;
+use galcore_client::stream::Pipe;
 use galcore_client::sys::become_user;
 use galcore_client::uapi::Status;
 use galcore_client::Abi;
@@ -30,11 +31,14 @@ use galcore_client::Client;
 use galcore_client::Device;
 use galcore_client::Error;
 use galcore_client::Queue;
+use galcore_client::Rect;
 use galcore_client::Stream;
 use galcore_client::Surface;
 use galcore_selftests::control::Control;
 use galcore_selftests::fixture::cell;
 use galcore_selftests::fixture::cell_of;
+use galcore_selftests::fixture::has_2d;
+use galcore_selftests::fixture::has_3d;
 use galcore_selftests::fixture::Paint;
 use galcore_selftests::fixture::Random;
 use galcore_selftests::fixture::CELLS;
@@ -121,6 +125,21 @@ impl Culprit {
                 let mut queue = Queue::new();
                 queue.signal(self.signal);
                 status(paint.client.commit(pipe, &stream, &mut queue))
+            }
+            // The same by the resolve engine, even if there is a 2D engine.
+            ["resolve", number, colour] => {
+                let engine = Engine::Resolve { pipes: 1 };
+                let mut stream = Stream::new();
+                engine.fill(
+                    &mut stream,
+                    &paint.surface,
+                    cell(number.parse()?),
+                    colour.parse()?,
+                );
+                stream.flush(engine.pipe());
+                let mut queue = Queue::new();
+                queue.signal(self.signal);
+                status(paint.client.commit(engine.pipe(), &stream, &mut queue))
             }
             // Commits fills from several threads, more than the ring has places for. Replies with the longest time
             // between two accepted commits.
@@ -349,6 +368,31 @@ fn parked(control: &Control, timeout: Duration) -> Result<()> {
     innocent.commit()?;
     innocent.check()?;
     innocent.close()
+}
+
+/// A queued 2D job draws with the colors of its process's earlier COMMIT, although another process's 3D job has hung.
+fn colours_stay(control: &Control) -> Result<()> {
+    const HANGS: u32 = 0xffde_adbe;
+    const COLOUR: u32 = 0xff11_2233;
+    let mut paint = Paint::new()?;
+    let mut culprit = culprit()?;
+    let stream = paint.fill_all(COLOUR);
+    paint.run(&stream)?;
+    paint.expect(|_, _| COLOUR)?;
+    paint.surface.memory.fill(0);
+    let armed = control.arm(fault::HANG_AT_COLOUR, HANGS);
+    let fill = format!("resolve 0 {HANGS}");
+    same("the culprit", culprit.ask(&fill)?.as_str(), "done")?;
+    // Only the rectangle: all states are those of before.
+    let mut bare = Stream::new();
+    bare.draw_rects(&[Rect::new(0, 0, WIDTH, HEIGHT)]);
+    bare.flush(Pipe::Pipe2d);
+    paint.run(&bare)?;
+    drop(armed);
+    let (guilty, innocent, dropped) = paint.device().resets()?;
+    same("resets", (guilty, innocent, dropped), (0, 1, 0))?;
+    paint.expect(|_, _| COLOUR)?;
+    paint.close()
 }
 
 /// A process that causes no hangs. Its jobs show how often they ran.
@@ -1109,6 +1153,13 @@ fn main() -> ExitCode {
                 Ok(())
             },
         );
+        suite.test("a queued 2D job keeps its process's colors", move || {
+            let client = Client::start()?;
+            if !has_2d(client.identity()) || !has_3d(client.identity()) {
+                return harness::skip("this core has one engine");
+            }
+            colours_stay(control)
+        });
         suite.test(
             "an address that runs ahead of a stall makes nobody guilty",
             move || ahead(control),
