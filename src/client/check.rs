@@ -89,11 +89,8 @@ pub(super) fn check(
 ) -> Result<Exit> {
     let addresses = process.addresses(core, tables);
     let loaded = &tables.per_core[core.index()].loaded;
-    let checked = if process.device.parameters.mend_addresses {
-        checker::check_states(words, core.states(), entry, addresses, Some(loaded))
-    } else {
-        checker::check(words, core.states(), entry, addresses, Some(loaded))
-    };
+    let mends = process.device.parameters.mend_addresses;
+    let checked = checker::check(words, core.states(), entry, addresses, Some(loaded), mends);
     checked.map_err(|mut refusal| {
         refusal.at = refusal.at.saturating_sub(prepended);
         refused(process, "command buffer", refusal, tables)
@@ -102,7 +99,7 @@ pub(super) fn check(
 
 /// Checks the copied states of a context. Replaces each address that is not the process's with
 /// that of scratch memory. Returns the state in which they leave the core.
-pub(super) fn check_states(
+pub(super) fn check_context(
     process: &Process,
     core: &Core,
     tables: &Tables,
@@ -111,7 +108,7 @@ pub(super) fn check_states(
 ) -> Result<Exit> {
     let addresses = process.addresses(core, tables);
     let loaded = &tables.per_core[core.index()].loaded;
-    checker::check_states(words, core.states(), entry, addresses, Some(loaded))
+    checker::check_context(words, core.states(), entry, addresses, Some(loaded))
         .map_err(|refusal| refused(process, "context", refusal, tables))
 }
 

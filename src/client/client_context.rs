@@ -211,7 +211,7 @@ impl OwnContext {
                 }
             }
         }
-        let exit = check::check_states(process, core, &tables, &mut words, entry)?;
+        let exit = check::check_context(process, core, &tables, &mut words, entry)?;
         let version = tables.addresses.version();
         drop(tables);
         self.states = Some(States {
@@ -229,7 +229,7 @@ impl OwnContext {
         match &mut self.states {
             Some(states) if states.version != version => {
                 states.exit =
-                    check::check_states(process, core, tables, &mut states.words, states.entry)?;
+                    check::check_context(process, core, tables, &mut states.words, states.entry)?;
                 states.version = version;
             }
             _ => {}

@@ -416,7 +416,9 @@ fn core_for(process: &Process, first: &Arc<Core>, commit: &Commit) -> Result<Arc
     let takes = |core: &Core, words: &mut _| {
         let pipe = core.pipes().entry(buffer.entry_pipe);
         let all = Addresses::Any;
-        pipe.is_some_and(|pipe| checker::check(words, core.states(), pipe, all, None).is_ok())
+        pipe.is_some_and(|pipe| {
+            checker::check(words, core.states(), pipe, all, None, false).is_ok()
+        })
     };
     if first.pipes().has(entry) && takes(first, &mut words) {
         commit::keep_spare(process, words);

@@ -8,14 +8,16 @@
 //! pipe, a stall that nothing ends). It refuses GPU addresses that are neither 0 nor in memory of
 //! the process.
 //!
-//! To the engines 0 is an address like any other, and with MMU version 1 it leads to real memory.
-//! So the checker replaces 0 by the address of scratch memory
-//! ([`Scratch`](super::addresses::Scratch)). It also replaces a refused address of a sampler that is
-//! off ([`lint`]). But it refuses a draw to a target that the stream itself has loaded with 0:
-//! such a draw would do nothing, and the client would not learn why.
+//! The engines do not treat address 0 specially. With MMU version 1 it is real memory. So the
+//! checker replaces 0 by the address of scratch memory ([`Scratch`](super::addresses::Scratch)). It
+//! also replaces an invalid address of a disabled sampler ([`lint`]), instead of refusing the
+//! stream. It refuses a draw to a target that the stream itself has loaded with 0, so that the
+//! client sees an error instead of a draw to scratch memory.
 //!
 //! An address gives only the first byte. Other states determine how far an engine goes from there.
-//! The checker tracks these states for the 2D engine and the resolve engine ([`bounds`]) only.
+//! The checker tracks these states for the 2D engine and the resolve engine ([`bounds`]). 3D draws
+//! are not bounded. With MMU version 2 the process's page table confines them. With version 1 they
+//! can reach memory of others (admin-guide.md, Security).
 //!
 //! States that the core is not known to have are refused, because their effect is not known. Most
 //! words are values of states that need no check. [`States`] has a bit for each state that needs
@@ -54,6 +56,7 @@ use super::{
         TOKEN_FE_TO_PE, //
     }, //
 };
+use bounded_draws::null_target_bit;
 use core::cell::Cell;
 use fault::loaded_value;
 use tokens::Tokens;
@@ -67,23 +70,36 @@ pub(crate) use fault::{
 const TOKEN_MASK: u32 = 0x1F1F;
 const TOKEN_FROM: u32 = 0x1F;
 
+/// No block of states of one engine has fewer states.
+const SMALLEST_BLOCK: u32 = 0x80;
+
+/// What a pass checks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Source {
+    /// A process's commands. They can be lent states.
+    Commands { mends: bool },
+    /// The states of a context, loaded before commands that were already checked. Always mended.
+    Context,
+}
+
 /// One pass over a stream.
 struct Checker<'a> {
     words: &'a [Cell<u32>],
     /// See [`lint::first_used`].
     first_used: Option<u32>,
+    source: Source,
     /// Replaces addresses that are not the process's, instead of refusing the stream.
-    forgives: bool,
+    mends: bool,
     /// Notes the addresses that the stream loads.
     loaded: Option<&'a Loaded>,
     states: Sets<'a>,
     lookup: Lookup<'a>,
-    /// The initial [`Checker::target`]. `None`: bounds of draws are not checked.
-    bounds: Option<&'a Target>,
+    /// The initial [`Checker::draw_state`]. `None`: bounds of draws are not checked.
+    initial_draw_state: Option<&'a Target>,
     /// 3D draws are checked later, together with the context.
     is_deferred: bool,
     /// The states that bound draws, as loaded so far. `None`: the stream has loaded none.
-    target: Option<Target>,
+    draw_state: Option<Target>,
     pipe: Pipe,
     /// Pipes that were selected, or whose address states were loaded.
     uses: Pipes,
@@ -92,26 +108,10 @@ struct Checker<'a> {
     busy: bool,
     /// The semaphore to the pixel engine was armed after the last draw.
     covered: bool,
-    /// Bit mask of the [`TARGETS`] that the stream has loaded with 0.
+    /// The targets that the stream has loaded with 0: bits of [`null_target_bit`].
     null_targets: u32,
-    /// The stream has loaded [`state::RS_DEST_ADDR`] with a valid address, and not with 0 since.
-    /// Loads that are forgiven do not count.
-    resolves_somewhere: bool,
-}
-
-/// States with the target addresses of the 2D engine, of the resolve engine (for cores with one
-/// pixel pipe, and for the first pipe of others), and of the YUV tiler.
-const TARGETS: [u32; 4] = [
-    state::DE_DEST_ADDRESS,
-    state::RS_DEST_ADDR,
-    state::RS_PIPE_DEST_ADDR,
-    resolve::TARGET_STATE,
-];
-
-/// The bit of state `address` in [`Checker::null_targets`]. 0: it is not in [`TARGETS`].
-fn target(address: u32) -> u32 {
-    let place = TARGETS.iter().position(|&state| state == address);
-    place.map_or(0, |place| 1 << place)
+    /// [`state::RS_DEST_ADDR`] last held a valid, non-zero address. Mended loads do not count.
+    has_resolve_dest: bool,
 }
 
 impl Checker<'_> {
@@ -132,11 +132,11 @@ impl Checker<'_> {
                 };
                 let data = ((first >> 16) & 0x7FF) as usize;
                 if data != 0 {
-                    self.bound(|target, _| target.data())?;
+                    self.check_bounds(|target, _| target.data())?;
                 }
                 let corners = words.get(2..2 + 2 * rects).ok_or(Fault::Truncated)?;
                 let loaded = self.loaded;
-                self.bound(|target, last_of| {
+                self.check_bounds(|target, last_of| {
                     let block = |state| loaded.map_or(Loads::Never, |loaded| loaded.block(state));
                     target.draw(corners.iter().map(Cell::get), block, last_of)
                 })?;
@@ -159,18 +159,17 @@ impl Checker<'_> {
         }
     }
 
-    /// Whether loads still add engines that the stream uses.
+    /// Whether `uses` may still grow: the core has both pipes, and the stream has not used both.
     fn notes_engines(&self) -> bool {
         let (has, uses) = (self.states.pipes, self.uses);
         has.pipe_2d && has.pipe_3d && !(uses.pipe_2d && uses.pipe_3d)
     }
 
-    /// Notes the engines of the `count` states from `first` on. A load may take effect while the
-    /// other pipe is selected.
+    /// Notes the engines of the `count` states from `first` on. Engines count even if not selected:
+    /// their state loads may still take effect.
     fn note_engines(&mut self, first: u32, count: u32) {
-        // No block of states of one engine is smaller than the step.
-        for step in 0..=count.div_ceil(0x80) {
-            let address = (first + step * 0x80).min(first + count - 1);
+        for step in 0..=count.div_ceil(SMALLEST_BLOCK) {
+            let address = (first + step * SMALLEST_BLOCK).min(first + count - 1);
             if let Some(pipe) = states::engine_of(address) {
                 self.uses.add(pipe);
             }
@@ -207,12 +206,12 @@ impl Checker<'_> {
     }
 
     /// Notes the load of a state that carries data or bounds a draw. The result of a conversion is
-    /// not known, so converted data is noted as 0. It is 0 after another process's commands.
+    /// not known, so converted data is noted, and later restored, as 0.
     fn note(&mut self, address: u32, word: &Cell<u32>, converted: bool) -> Result<(), Fault> {
         let value = word.get();
-        let load = match self.bounds {
+        let load = match self.initial_draw_state {
             Some(start) => {
-                let target = self.target.get_or_insert(*start);
+                let target = self.draw_state.get_or_insert(*start);
                 target.load(
                     address,
                     value,
@@ -229,13 +228,13 @@ impl Checker<'_> {
             (Load::Refused, _) => return Err(Fault::Unbounded(address, value)),
             (Load::Instead(value), _) => word.set(value),
             (Load::Block, Some(loaded)) => self.note_block(loaded, address, value),
-            // The 3D pipe will write. So addresses that another process loaded must be reset.
+            // This state makes the 3D pipe write. Mark it used: stale addresses are reset first.
             (Load::Other, _) if states::WRITES.contains(&address) => self.uses.pipe_3d = true,
             (Load::Other, Some(loaded)) => loaded.note_data(address, value),
             _ => {}
         }
         if load == Load::Noted && reads {
-            self.bound(|target, last_of| target.pattern(last_of))?;
+            self.check_bounds(|target, last_of| target.pattern(last_of))?;
         }
         Ok(())
     }
@@ -265,25 +264,23 @@ impl Checker<'_> {
             }
             let resolved = match self.lookup.resolve(address, value) {
                 Some(resolved) => resolved,
-                None if self.forgives || self.is_unused(address, word) => {
-                    self.lookup.scratch(address)
-                }
+                None if self.mends || self.is_unused(address, word) => self.lookup.scratch(address),
                 None => return Err(Fault::Address(address)),
             };
             if resolved != value {
                 word.set(resolved);
-                if value == 0 && !self.forgives {
-                    self.null_targets |= target(address);
-                    self.resolves_somewhere &= address != state::RS_DEST_ADDR;
+                if value == 0 && !self.mends {
+                    self.null_targets |= null_target_bit(address);
+                    self.has_resolve_dest &= address != state::RS_DEST_ADDR;
                 }
             } else {
-                self.resolves_somewhere |= address == state::RS_DEST_ADDR;
+                self.has_resolve_dest |= address == state::RS_DEST_ADDR;
                 if self.null_targets != 0 {
-                    self.null_targets &= !target(address);
+                    self.null_targets &= !null_target_bit(address);
                 }
             }
-            if let (true, Some(start)) = (bounds::is_surface(address), self.bounds) {
-                let target = self.target.get_or_insert(*start);
+            if let (true, Some(start)) = (bounds::is_surface(address), self.initial_draw_state) {
+                let target = self.draw_state.get_or_insert(*start);
                 let in_pipe = self.pipe == states::pipe_of(address);
                 match (target.load(address, resolved, false, in_pipe), self.loaded) {
                     (Load::Refused, _) => return Err(Fault::Unbounded(address, value)),
@@ -300,7 +297,7 @@ impl Checker<'_> {
             state::RS_KICKER_INPLACE if !self.states.resolves_in_place => {
                 return Err(Fault::Unknown(address));
             }
-            // These do nothing from a stream; clients load them one at a time as a delay.
+            // States 0 and 1 ignore loads. Clients use single loads as a delay; refuse all others.
             0 | 1 if count == 1 => {}
             state::GL_PIPE_SELECT
             | state::GL_SEMAPHORE_TOKEN
@@ -313,7 +310,7 @@ impl Checker<'_> {
             {
                 return Err(Fault::State(address));
             }
-            // No source describes this kick.
+            // Undocumented kick.
             state::DE_VR_CONFIG if value & 3 == 3 => return Err(Fault::State(address)),
             state::GL_PIPE_SELECT => {
                 if self.busy {
@@ -342,26 +339,26 @@ impl Checker<'_> {
                 self.draw(Pipe::Pipe3d)?;
                 // With several pixel pipes the vendor's clients load both kinds of targets, and
                 // Mesa loads those of the pipes. Which one counts if they differ is not known.
-                let target = self.target.as_ref();
+                let target = self.draw_state.as_ref();
                 if target.is_some_and(|target| target.tiler_left_on().is_some()) {
                     self.draws_to(resolve::TARGET_STATE)?;
-                } else if address == state::RS_KICKER && !self.resolves_somewhere {
+                } else if address == state::RS_KICKER && !self.has_resolve_dest {
                     self.draws_to(self.states.resolve_target)?;
                 }
                 match address {
                     state::RS_KICKER => {
                         let base = self.lookup.base_of(bounds::STATUS_SURFACE);
-                        self.bound(|target, last_of| target.resolve(base, last_of))?;
+                        self.check_bounds(|target, last_of| target.resolve(base, last_of))?;
                     }
                     state::RS_KICKER_INPLACE => {
-                        self.bound(|target, last_of| target.fill_tiles(value, last_of))?;
+                        self.check_bounds(|target, last_of| target.fill_tiles(value, last_of))?;
                     }
                     _ => {}
                 }
             }
             state::DE_VR_CONFIG => {
                 self.draw(Pipe::Pipe2d)?;
-                self.bound(|target, last_of| target.filter(last_of))?;
+                self.check_bounds(|target, last_of| target.filter(last_of))?;
             }
             0 | 1 => return Err(Fault::State(address)),
             _ if is_kernel_state(address) => return Err(Fault::State(address)),
@@ -414,7 +411,7 @@ impl Checker<'_> {
     /// Fails if the target state `address` was loaded with 0.
     #[inline]
     fn draws_to(&self, address: u32) -> Result<(), Fault> {
-        if self.null_targets != 0 && self.null_targets & target(address) != 0 {
+        if self.null_targets != 0 && self.null_targets & null_target_bit(address) != 0 {
             Err(Fault::NullTarget(address))
         } else {
             Ok(())
@@ -439,32 +436,35 @@ const LOAD_ONE: u32 = 0x0801_0000;
 /// Checks `words`, which begin with pipe `entry` selected, for a core with `states` and a process
 /// that may use `addresses`. Replaces address 0 by an address of scratch memory, which a second
 /// check accepts. Notes all addresses in `loaded`.
+///
+/// `mends`: also replaces addresses that are not the process's, because some clients leave stale
+/// addresses in unused states. Then a draw to address 0 is allowed, too.
 pub(crate) fn check(
     words: &mut [u32],
     states: &States,
     entry: Pipe,
     addresses: Addresses<'_>,
     loaded: Option<&Loaded>,
+    mends: bool,
 ) -> Result<Exit, Refusal> {
-    pass(words, states, entry, addresses, loaded, false)
+    let source = Source::Commands { mends };
+    pass(words, states, entry, addresses, loaded, source)
 }
 
-/// As [`check`], but also replaces addresses that are not the process's.
-///
-/// Used for the states of a context, which may name memory that was freed since. If a parameter
-/// enables it, also used for all commands: some clients leave stale addresses in unused states.
-pub(crate) fn check_states(
+/// Checks the states of a context. They may name memory that was freed since, so addresses that are
+/// not the process's are replaced. Nothing is lent.
+pub(crate) fn check_context(
     words: &mut [u32],
     states: &States,
     entry: Pipe,
     addresses: Addresses<'_>,
     loaded: Option<&Loaded>,
 ) -> Result<Exit, Refusal> {
-    pass(words, states, entry, addresses, loaded, true)
+    pass(words, states, entry, addresses, loaded, Source::Context)
 }
 
-/// The rest of the words after commands that only load states without a check. With `NOTES`, stops
-/// after one that adds an engine, too.
+/// Skips `LOAD_STATE`s of unwatched states. With `NOTES`, records engines and stops once both pipes
+/// are used. Returns the rest of the words.
 #[inline(always)]
 fn skip<'w, const NOTES: bool>(
     checker: &mut Checker<'_>,
@@ -517,7 +517,7 @@ fn pass(
     entry: Pipe,
     addresses: Addresses<'_>,
     loaded: Option<&Loaded>,
-    forgives: bool,
+    source: Source,
 ) -> Result<Exit, Refusal> {
     let words = Cell::from_mut(words).as_slice_of_cells();
     if let Some(loaded) = loaded {
@@ -538,16 +538,17 @@ fn pass(
     let mut checker = Checker {
         words,
         first_used: None,
-        forgives,
+        source,
+        mends: source != Source::Commands { mends: false },
         loaded,
         states,
         lookup: Lookup::new(addresses),
-        bounds: match addresses {
+        initial_draw_state: match addresses {
             Addresses::Any => None,
             Addresses::Of { .. } => states.target,
         },
         is_deferred: false,
-        target: None,
+        draw_state: None,
         pipe: entry,
         uses,
         tokens: Tokens::default(),
@@ -555,7 +556,7 @@ fn pass(
         busy: false,
         covered: false,
         null_targets: 0,
-        resolves_somewhere: false,
+        has_resolve_dest: false,
     };
     let mut rest = words;
     loop {
@@ -577,16 +578,16 @@ fn pass(
     if checker.tokens.any() {
         return Err(refuse(rest, Fault::LeftArmed));
     }
-    // Kicks of the next stream would start the tiler.
-    let left_on = checker.target.as_ref().and_then(Target::tiler_left_on);
+    // Refuse: the next stream's resolve kick would start the YUV tiler.
+    let left_on = checker.draw_state.as_ref().and_then(Target::tiler_left_on);
     if let Some(config) = left_on {
         return Err(refuse(rest, Fault::TilerOn(config)));
     }
-    match (loaded, &checker.target) {
-        // These are a context's states, loaded before a stream that was already checked.
-        (Some(loaded), Some(target)) if forgives => loaded.keep(target),
-        (Some(loaded), Some(target)) => loaded.set_pending(target),
-        _ => {}
+    if let (Some(loaded), Some(target)) = (loaded, &checker.draw_state) {
+        match source {
+            Source::Commands { .. } => loaded.set_pending(target),
+            Source::Context => loaded.keep(target),
+        }
     }
     Ok(Exit {
         pipe: checker.pipe,

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Draws that must stay in their memory, and the states that are lent to them ([`bounds`]).
+//! Draws that must stay in their memory, the states that are lent to them ([`bounds`]), and targets
+//! at address 0.
 
 use super::{
     Checker,
-    Fault, //
+    Fault,
+    Source, //
 };
 use crate::stream::{
     bounds::{
@@ -13,25 +15,47 @@ use crate::stream::{
         Problem,
         Target, //
     },
-    words::Pipe, //
+    resolve,
+    words::{
+        state,
+        Pipe, //
+    }, //
 };
+
+/// Steps of a check that may each find more states missing, because of values lent before: a target
+/// (2: its height), what a draw uses, a pattern (2: its address), blending, and a source (4: its
+/// fraction, planes and height).
+const STEPS: usize = 2 + 1 + 2 + 1 + 4;
+
+/// States with the target addresses of the 2D engine, of the resolve engine (for cores with one
+/// pixel pipe, and for the first pipe of others), and of the YUV tiler.
+const TARGETS: [u32; 4] = [
+    state::DE_DEST_ADDRESS,
+    state::RS_DEST_ADDR,
+    state::RS_PIPE_DEST_ADDR,
+    resolve::TARGET_STATE,
+];
+
+/// The bit of state `address` in [`Checker::null_targets`]. 0: it is not in [`TARGETS`].
+pub(super) fn null_target_bit(address: u32) -> u32 {
+    let place = TARGETS.iter().position(|&state| state == address);
+    place.map_or(0, |place| 1 << place)
+}
 
 impl Checker<'_> {
     /// Checks a draw with `check`. Lends the states that it needs and the stream has not loaded.
     #[inline(never)]
-    pub(super) fn bound(
+    pub(super) fn check_bounds(
         &mut self,
         check: impl Fn(&mut Target, &mut dyn FnMut(u32, u32) -> Option<u32>) -> Result<(), Problem>,
     ) -> Result<(), Fault> {
-        // The lent states may show that more are needed: for a rotated target, a source, its
-        // fraction, planes or tile status, a pattern.
-        for _ in 0..11 {
-            let start = match self.bounds {
+        for _ in 0..=STEPS {
+            let start = match self.initial_draw_state {
                 // A later pass checks 3D draws together with the context. It lends no 2D states.
                 Some(start) if !self.is_deferred || self.pipe == Pipe::Pipe2d => start,
                 _ => return Ok(()),
             };
-            let (target, lookup) = (self.target.get_or_insert(*start), &mut self.lookup);
+            let (target, lookup) = (self.draw_state.get_or_insert(*start), &mut self.lookup);
             match check(target, &mut |state, address| lookup.last_of(state, address)) {
                 Ok(()) => return Ok(()),
                 // The lent address is that of scratch memory: the process has no valid one.
@@ -79,9 +103,10 @@ impl Checker<'_> {
             let resolved = lookup.resolve(state, value);
             resolved.unwrap_or(lookup.scratch(state))
         };
-        match (&mut self.target, self.loaded) {
-            // Nothing is lent to the states of a context.
-            (Some(target), Some(loaded)) if !self.forgives && loaded.is_lending() => {
+        match (&mut self.draw_state, self.loaded) {
+            (Some(target), Some(loaded))
+                if self.source != Source::Context && loaded.is_lending() =>
+            {
                 let value_of = |state| loaded.lend(state, |value| resolve(state, value));
                 // With a context, lend all states of resolves: its values decide which are needed.
                 let missing = if loaded.has_context() && missing & bounds::OF_3D != 0 {

@@ -42,7 +42,7 @@ mod cases {
     }
 
     fn check_core(words: &[u32], states: &States, entry: Pipe) -> Result<Exit, Refusal> {
-        check(&mut copy(words), states, entry, Addresses::Any, None)
+        check(&mut copy(words), states, entry, Addresses::Any, None, false)
     }
 
     /// Checks a stream for a core with all features.
@@ -420,6 +420,22 @@ mod cases {
         let words = [load_state(state::word(0x1328), 2), 0, 0, 0];
         let result = check_core(&words, &cores::dove(), Pipe::Pipe2d);
         assert_eq!(result.err().map(|refusal| refusal.fault), unknown(0x132C));
+    }
+
+    /// [`Checker::note_engines`] looks at one state of this many.
+    #[test]
+    fn blocks_of_one_engine_have_a_minimum_size() {
+        let mut block = (None, SMALLEST_BLOCK);
+        for address in 0..=0x1_0000 {
+            let engine = (address < 0x1_0000).then(|| states::engine_of(address));
+            let engine = engine.flatten();
+            if engine == block.0 {
+                block.1 += 1;
+            } else {
+                assert!(block.0.is_none() || block.1 >= SMALLEST_BLOCK);
+                block = (engine, 1);
+            }
+        }
     }
 
     #[test]

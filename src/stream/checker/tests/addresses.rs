@@ -33,9 +33,9 @@ mod cases {
     fn check_process(
         words: &mut [u32],
         physical: Option<PhysicalStates>,
-        forgives: bool,
+        mends: bool,
     ) -> Result<Exit, Refusal> {
-        check_process_on(&cores::both(), words, physical, forgives)
+        check_process_on(&cores::both(), words, physical, mends)
     }
 
     /// As above, for a core that the caller has made, which takes a while.
@@ -43,7 +43,7 @@ mod cases {
         states: &States,
         words: &mut [u32],
         physical: Option<PhysicalStates>,
-        forgives: bool,
+        mends: bool,
     ) -> Result<Exit, Refusal> {
         let mut own = AddressSet::new();
         assert!(own.add(0x4000, 0x1000).is_ok());
@@ -57,7 +57,7 @@ mod cases {
                 ..SCRATCH
             },
         };
-        pass(words, states, Pipe::Pipe3d, addresses, None, forgives)
+        check(words, states, Pipe::Pipe3d, addresses, None, mends)
     }
 
     /// The log text about a stream.
@@ -80,12 +80,12 @@ mod cases {
         let draw_2d = [0x2000_0100, 0, 0, 0x0001_0001];
         let kick = load(state::RS_KICKER, 0xBEEB_BEEB);
         let filter = load(state::DE_VR_CONFIG, 1);
-        let fault = |parts: &[&[u32]], entry, forgives| {
+        let fault = |parts: &[&[u32]], entry, mends| {
             let mut words = KVVec::new();
             for part in parts {
                 words.extend_from_slice(part, GFP_KERNEL).unwrap();
             }
-            pass(&mut words, &cores::both(), entry, addresses, None, forgives)
+            check(&mut words, &cores::both(), entry, addresses, None, mends)
                 .err()
                 .map(|refusal| (refusal.fault, refusal.value))
         };
@@ -123,7 +123,7 @@ mod cases {
                 let load = [load_state(state, 1), value];
                 words.extend_from_slice(&load, GFP_KERNEL).unwrap();
             }
-            pass(&mut words, &states, Pipe::Pipe3d, addresses, None, false)
+            check(&mut words, &states, Pipe::Pipe3d, addresses, None, false)
                 .err()
                 .map(|refusal| refusal.fault)
         };
@@ -294,7 +294,8 @@ mod cases {
             &cores::both(),
             Pipe::Pipe3d,
             Addresses::Any,
-            None
+            None,
+            false
         )
         .is_ok());
         assert_eq!(words[1], 0);

@@ -38,7 +38,7 @@ mod cases {
             for part in parts {
                 words.extend_from_slice(part, GFP_KERNEL).unwrap();
             }
-            let checked = check(&mut words, &bounded, entry, addresses, loaded);
+            let checked = check(&mut words, &bounded, entry, addresses, loaded, false);
             checked
                 .map(drop)
                 .map_err(|refusal| (refusal.fault, refusal.at, refusal.value))
@@ -175,12 +175,12 @@ mod cases {
             common: &[Range::new(0x9000, 0x800)],
             scratch: SCRATCH,
         };
-        let fault = |parts: &[&[u32]], entry, states: &States, forgives| {
+        let fault = |parts: &[&[u32]], entry, states: &States, mends| {
             let mut words = KVVec::new();
             for part in parts {
                 words.extend_from_slice(part, GFP_KERNEL).unwrap();
             }
-            pass(&mut words, states, entry, addresses, None, forgives)
+            check(&mut words, states, entry, addresses, None, mends)
                 .err()
                 .map(|refusal| (refusal.fault, refusal.at, refusal.value))
         };
@@ -307,15 +307,19 @@ mod cases {
         // Values that were loaded before count, once.
         let mut loaded = Loaded::new();
         assert!(loaded.prepare().is_ok());
-        let lent = |parts: &[&[u32]], lax| {
+        let lent = |parts: &[&[u32]], is_context| {
             let mut words = KVVec::new();
             for part in parts {
                 words.extend_from_slice(part, GFP_KERNEL).unwrap();
             }
             let pipe = Pipe::Pipe2d;
-            let checked = pass(&mut words, &bounded, pipe, addresses, Some(&loaded), lax);
+            let source = match is_context {
+                true => Source::Context,
+                false => Source::Commands { mends: false },
+            };
+            let checked = pass(&mut words, &bounded, pipe, addresses, Some(&loaded), source);
             let fault = checked.err().map(|refusal| refusal.fault);
-            if fault.is_none() && !lax {
+            if fault.is_none() && !is_context {
                 loaded.placed(false);
             }
             // Those of the target.
