@@ -282,7 +282,7 @@ impl VideoMemory {
             .and_then(page_align)
             .filter(|&bytes| usize_as_u64(bytes) < LINEAR_WINDOW)
             .ok_or(Error::OutOfMemory)?;
-        let pending = if sys::is_apart(bytes) {
+        let pending = if sys::comes_from_cma(bytes) {
             None
         } else {
             Some(self.pending.begin(bytes, Pieces::Contiguous)?)

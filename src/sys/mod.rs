@@ -147,10 +147,10 @@ pub(crate) fn memory_bytes() -> (usize, usize) {
     (in_bytes(available), in_bytes(total))
 }
 
-/// Whether contiguous memory of `bytes` comes from memory that [`memory_bytes`] does not count.
-pub(crate) fn is_apart(bytes: usize) -> bool {
+/// Whether contiguous memory of `bytes` comes from CMA, which [`memory_bytes`] does not count.
+pub(crate) fn comes_from_cma(bytes: usize) -> bool {
     // SAFETY: The call compares a number with the size of CMA and has no preconditions.
-    unsafe { shim::gal_is_apart(bytes) }
+    unsafe { shim::gal_comes_from_cma(bytes) }
 }
 
 /// Whether dynamic debug is on (`module galcore +p`). The log then has the reasons for refusals.

@@ -175,7 +175,7 @@ int gal_mmap_block(struct vm_area_struct *vma, unsigned long user, struct page *
 
 /* Pages for a device: allocated, or pinned in a process. Memory limits and the calling thread. */
 unsigned long gal_available_pages(void);
-bool gal_is_apart(size_t bytes);
+bool gal_comes_from_cma(size_t bytes);
 unsigned long gal_total_pages(void);
 bool gal_in_compat_call(void);
 bool gal_is_killed(void);

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Memory: mappings of user space, pages for the device, physical addresses. Macros and inlines that Rust cannot call. */
+/*
+ * Memory: mappings of user space, pages for the device, physical addresses. Wrappers for inlines
+ * and macros that Rust cannot call.
+ */
 #include <linux/anon_inodes.h>
 #include <linux/dma-direct.h>
 #include <linux/dma-map-ops.h>
@@ -24,8 +27,8 @@
 #include "shim.h"
 
 /*
- * Allows only shared mappings. In a private one, the kernel makes copies on write. It tells a copy from a
- * page of the driver by vm_pgoff, which has another meaning here.
+ * Allows only shared mappings. Private mappings would be copied on write, and the core mm
+ * identifies PFN-mapped COW pages by vm_pgoff, which this driver uses as a buffer offset.
  */
 int gal_check_area(struct vm_area_struct *vma)
 {
@@ -51,27 +54,36 @@ void gal_prepare_window(struct vm_area_struct *vma, phys_addr_t physical)
 	vm_flags_set(vma, VM_IO | VM_PFNMAP | VM_DONTCOPY | VM_DONTEXPAND | VM_DONTDUMP);
 }
 
+static vm_fault_t gal_insert_page(struct vm_area_struct *vma, phys_addr_t physical,
+				  unsigned long page)
+{
+	unsigned long address = vma->vm_start + ((page - vma->vm_pgoff) << PAGE_SHIFT);
+
+	return vmf_insert_pfn(vma, address, PHYS_PFN(physical) + page);
+}
+
 vm_fault_t gal_fault_physical(struct vm_fault *vmf, phys_addr_t physical, size_t first,
 			      size_t bytes)
 {
 	struct vm_area_struct *vma = vmf->vma;
-	/* Maps the pages of one aligned MiB that are in the area and between first and first + bytes. */
+	/* Also maps its neighbors: one aligned MiB, in the area and in first to first + bytes. */
 	const unsigned long around = SZ_1M >> PAGE_SHIFT;
 	unsigned long from = max(round_down(vmf->pgoff, around), vma->vm_pgoff);
 	unsigned long to = min(round_down(vmf->pgoff, around) + around,
 			       vma->vm_pgoff + vma_pages(vma));
-	vm_fault_t result = VM_FAULT_SIGBUS;
+	vm_fault_t result;
 	unsigned long page;
 
 	from = max_t(unsigned long, from, first >> PAGE_SHIFT);
 	to = min_t(unsigned long, to, (first + bytes) >> PAGE_SHIFT);
-	for (page = from; page < to; page++) {
-		unsigned long address = vma->vm_start + ((page - vma->vm_pgoff) << PAGE_SHIFT);
+	if (vmf->pgoff < from || vmf->pgoff >= to)
+		return VM_FAULT_SIGBUS;
 
-		result = vmf_insert_pfn(vma, address, PHYS_PFN(physical) + page);
-		if (result != VM_FAULT_NOPAGE)
+	result = gal_insert_page(vma, physical, vmf->pgoff);
+	/* Neighbors that cannot be mapped now fault later. */
+	for (page = from; result == VM_FAULT_NOPAGE && page < to; page++)
+		if (gal_insert_page(vma, physical, page) != VM_FAULT_NOPAGE)
 			break;
-	}
 	return result;
 }
 
@@ -112,7 +124,9 @@ struct file *gal_new_holder(struct gal_held *held)
 	return anon_inode_getfile("viv-gr", &gal_holder_operations, held, O_RDWR);
 }
 
-/* Whether DMA addresses are translated. As in the DMA API, but dma_ops_bypass has no effect here. */
+/*
+ * Whether DMA addresses are translated. As in the DMA API, but dma_ops_bypass has no effect here.
+ */
 bool gal_is_translated(struct device *dev)
 {
 	return get_dma_ops(dev) || use_dma_iommu(dev);
@@ -150,8 +164,9 @@ void gal_mmap_begin(struct vm_area_struct *vma, struct page *first, bool cached)
 }
 
 /*
- * Takes no references to the pages: the mapping keeps the object that owns them alive. remap_pfn_range() sets
- * VM_IO, so nothing can pin these pages, which the device has mapped already.
+ * Takes no references to the pages: the mapping keeps the object that owns them alive.
+ * remap_pfn_range() sets VM_IO, which keeps get_user_pages() away from pages that are already
+ * DMA-mapped.
  */
 int gal_mmap_block(struct vm_area_struct *vma, unsigned long user, struct page *page,
 		   unsigned long count)
@@ -169,10 +184,10 @@ unsigned long gal_available_pages(void)
 }
 
 /*
- * Whether contiguous memory of @bytes comes from memory that gal_available_pages() does not count: from
- * CMA, on 32-bit ARM, if enough of it is free.
+ * Whether contiguous memory of @bytes comes from CMA, which gal_available_pages() does not count.
+ * That is only sure on 32-bit ARM: elsewhere, single pages do not come from CMA.
  */
-bool gal_is_apart(size_t bytes)
+bool gal_comes_from_cma(size_t bytes)
 {
 	return IS_ENABLED(CONFIG_ARM) &&
 	       PFN_UP(bytes) <= global_zone_page_state(NR_FREE_CMA_PAGES);
@@ -186,8 +201,8 @@ unsigned long gal_total_pages(void)
 struct page *gal_alloc_block(struct device *dev, unsigned int order, dma_addr_t *dma)
 {
 	/*
-	 * More than one page: only if it is free now. GFP_NOWAIT also keeps dma_alloc_pages() from
-	 * CMA memory, which others may need.
+	 * High orders: do not reclaim or compact. A non-blocking mask also skips CMA, which others
+	 * may need.
 	 */
 	gfp_t gfp = order ? GFP_NOWAIT | __GFP_NOWARN | __GFP_ACCOUNT :
 			    GAL_GFP_CLIENT;
@@ -214,7 +229,7 @@ unsigned long gal_lock_limit(void)
 	return rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
 }
 
-/* Without audit: refusals are usual, because this is called for each pin. */
+/* Checked on each pin. Most callers lack the capability, so do not audit. */
 bool gal_may_lock_all(void)
 {
 	return ns_capable_noaudit(&init_user_ns, CAP_IPC_LOCK);
@@ -243,8 +258,8 @@ bool gal_reaches(struct device *dev, phys_addr_t start, size_t bytes)
 }
 
 /*
- * All users of a pinned page share its DMA mapping. It is bidirectional, because the device may write for
- * some of them. A user for which the device only reads never syncs for the CPU.
+ * All users of a pinned page share its DMA mapping. It is bidirectional, because the device may
+ * write for some of them. Read-only users skip the sync for the CPU.
  */
 bool gal_map_page(struct device *dev, struct page *page, dma_addr_t *dma)
 {
@@ -271,13 +286,9 @@ void gal_sync_for_cpu(struct device *dev, dma_addr_t dma, size_t size)
 
 void gal_write_page(struct device *dev, struct page *page, dma_addr_t dma, size_t offset, u32 word)
 {
-	u32 *at = kmap_local_page(page) + offset;
-
 	/* Keep what the device has written next to the word. */
 	dma_sync_single_for_cpu(dev, dma + offset, sizeof(word), DMA_BIDIRECTIONAL);
-	WRITE_ONCE(*at, word);
-	kunmap_local(at);
-	flush_dcache_page(page);
+	gal_poke_page(page, offset, word);
 	dma_sync_single_for_device(dev, dma + offset, sizeof(word), DMA_BIDIRECTIONAL);
 }
 
@@ -345,7 +356,10 @@ int gal_use_physical(phys_addr_t start, size_t size, void *to, u8 byte)
 
 int gal_copy_pages(struct page **pages, size_t offset, void *to, size_t size, bool cached)
 {
-	/* Read uncached memory through an uncached mapping: the cache may have stale lines. */
+	/*
+	 * Read uncached memory through an uncached mapping: the cache may have stale lines. All such
+	 * pages are system RAM, so the first one decides.
+	 */
 	pgprot_t how = cached ? PAGE_KERNEL : gal_device_prot(PAGE_KERNEL, page_to_phys(*pages));
 
 	while (size) {
@@ -365,7 +379,10 @@ int gal_copy_pages(struct page **pages, size_t offset, void *to, size_t size, bo
 	return 0;
 }
 
-/* Whether the cores snoop the CPU's caches. For DMA, all cores are one device. */
+/*
+ * Whether the cores snoop the CPU's caches. For DMA, all cores are one device. Set before memory is
+ * allocated for it, so that it needs no lock.
+ */
 static bool gal_snoops;
 
 int gal_configure_dma(struct device *dev, struct device *core)
