@@ -420,7 +420,7 @@ impl<P: Payload> AnyCore<P> {
 
     /// Number of values that the parameter `identity` sets for it.
     pub(crate) fn amended(&self) -> usize {
-        self.identity().given
+        self.identity().overrides
     }
 
     /// Model and revision, as clients see them.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The identity of a core: its words, with the corrections that the drivers apply.
+//! Core identification registers, with the vendor driver's and etnaviv's fixups.
 //!
-//! Pure logic over a source of words, so that each known core can be a test. Source: sources.md,
-//! bring-up. Much of the file is known cores and their tests.
+//! Reads registers through [`Words`], so unit tests can supply a known core's values. Source:
+//! sources.md, bring-up.
 
 /// The register `$register` of `$words`.
 macro_rules! word {
@@ -51,8 +51,8 @@ pub(crate) struct Identity {
     pub(crate) model: u32,
     /// Revision, such as 0x5108.
     pub(crate) revision: u32,
-    /// Model and revision before corrections.
-    pub(crate) raw: (u32, u32),
+    /// Model and revision as [`read_model`] returns them.
+    pub(crate) read_model: (u32, u32),
     /// Date of the design.
     pub(crate) date: u32,
     /// Features, as corrected.
@@ -85,14 +85,14 @@ pub(crate) struct Identity {
     /// Product, engineering change and customer. 0 on known cores, as in the vendor's list of
     /// cores, and with MMU version 1.
     pub(crate) design: [u32; 3],
-    /// Cores for neural networks, which no register has.
+    /// Number of neural cores. No register reports it.
     pub(crate) neural_cores: u32,
     /// Number of values that the parameter `identity` sets.
-    pub(crate) given: usize,
+    pub(crate) overrides: usize,
 }
 
 /// A field of the specs registers with its fallback for 0.
-fn or(value: u32, fallback: u32) -> u32 {
+fn field_or(value: u32, fallback: u32) -> u32 {
     if value == 0 {
         fallback
     } else {
@@ -101,7 +101,7 @@ fn or(value: u32, fallback: u32) -> u32 {
 }
 
 /// The value of a field that holds its logarithm, with the fallback for 0.
-fn power_or(log: u32, fallback: u32) -> u32 {
+fn pow2_field_or(log: u32, fallback: u32) -> u32 {
     if log == 0 {
         fallback
     } else {
@@ -113,12 +113,12 @@ fn power_or(log: u32, fallback: u32) -> u32 {
 impl Identity {
     /// Reads and corrects the identity.
     pub(crate) fn read(words: &impl Words) -> Self {
-        let raw = raw_model_and_revision(words);
-        let (model, revision) = corrected(raw);
+        let read_model = read_model(words);
+        let (model, revision) = corrected(read_model);
         let mut id = Identity {
             model,
             revision,
-            raw,
+            read_model,
             date: word!(words, HI_CHIP_DATE),
             features: word!(words, HI_CHIP_FEATURE),
             ..Default::default()
@@ -180,7 +180,7 @@ impl Identity {
         if let Some(value) = row.value(IdentityWord::SecureMmu) {
             self.has_secure_mmu = value != 0 && self.has_mmu_v2();
         }
-        self.given = row.count();
+        self.overrides = row.count();
         self
     }
 
@@ -222,19 +222,19 @@ impl Identity {
         }
         self.super_tile_mode = if self.is(0x1000, 0x5035) || self.is(0x800, 0x4612) {
             1
-        } else if self.minor_features[3] & (1 << 26 | 1 << 8) != 0 {
+        } else if self.minor_features[3] & (MINOR3_NEW_HZ | MINOR3_FAST_MSAA) != 0 {
             2
         } else {
             u32::from(self.minor_features[0] & MINOR0_HZ != 0)
         };
-        if self.features & FEATURE_EARLY_Z == 0 {
+        if self.features & FEATURE_NO_EARLY_Z == 0 {
             self.minor_features[0] &= !MINOR0_HZ;
         }
         if self.is(0x880, 0x5106) {
-            self.minor_features[2] &= !(1 << 5);
+            self.minor_features[2] &= !MINOR2_RECT_PRIMITIVE;
         }
         if self.is(0x800, 0x4605) {
-            self.features &= !(1 << 31);
+            self.features &= !FEATURE_32_BIT_INDICES;
         }
         if (self.model == 0x500 && self.revision <= 2) || self.model == 0x300 {
             self.features |= FEATURE_PIPE_2D;
@@ -257,12 +257,12 @@ impl Identity {
         let specs_3 = HI_CHIP_SPECS_3::from_raw(specs_3);
         let specs_4 = HI_CHIP_SPECS_4::from_raw(specs_4);
         let big = self.model >= 0x1000;
-        self.stream_count = or(specs.stream_count().get(), if big { 4 } else { 1 });
-        self.register_max = power_or(
+        self.stream_count = field_or(specs.stream_count().get(), if big { 4 } else { 1 });
+        self.register_max = pow2_field_or(
             specs.register_max().get(),
             if self.model == 0x400 { 32 } else { 64 },
         );
-        self.thread_count = power_or(
+        self.thread_count = pow2_field_or(
             specs.thread_count().get(),
             match self.model {
                 0x400 => 64,
@@ -270,10 +270,10 @@ impl Identity {
                 _ => 256,
             },
         );
-        self.vertex_cache_size = or(specs.vertex_cache_size().get(), 8);
-        self.shader_core_count = or(specs.shader_core_count().get(), if big { 2 } else { 1 });
+        self.vertex_cache_size = field_or(specs.vertex_cache_size().get(), 8);
+        self.shader_core_count = field_or(specs.shader_core_count().get(), if big { 2 } else { 1 });
         self.pixel_pipes = specs.pixel_pipes().get().max(1);
-        self.vertex_output_buffer_size = power_or(
+        self.vertex_output_buffer_size = pow2_field_or(
             specs.vertex_output_buffer_size().get(),
             match (self.model, self.revision) {
                 (0x400, ..0x4000) => 512,
@@ -285,7 +285,7 @@ impl Identity {
         );
         self.buffer_size = specs_2.buffer_size().get();
         self.instruction_count = self.instructions(specs_2.instruction_count().get());
-        self.num_constants = or(specs_2.num_constants().get(), 168);
+        self.num_constants = field_or(specs_2.num_constants().get(), 168);
         self.varyings_count =
             if specs_3.varyings_count().get() != 0 || self.minor_features[1] & MINOR1_HALTI0 != 0 {
                 12
@@ -299,7 +299,7 @@ impl Identity {
         if self.position_takes_varying() {
             self.free_varyings = self.free_varyings.saturating_sub(1);
         }
-        self.all_streams = or(specs_4.stream_count().get(), self.stream_count);
+        self.all_streams = field_or(specs_4.stream_count().get(), self.stream_count);
     }
 
     /// Whether the position takes one of the counted varyings.
@@ -324,7 +324,7 @@ impl Identity {
             _ => 256,
         };
         let is_really_512 = count == 256 && (self.is(0x2000, 0x5108) || self.model == 0x880);
-        if is_really_512 || self.minor_features[3] & (1 << 3) != 0 {
+        if is_really_512 || self.minor_features[3] & MINOR3_INSTRUCTION_CACHE != 0 {
             512
         } else {
             count
@@ -332,8 +332,9 @@ impl Identity {
     }
 }
 
-/// Model and revision, with the corrections for early cores that all drivers make.
-pub(super) fn raw_model_and_revision(words: &impl Words) -> (u32, u32) {
+/// Model and revision from the registers, with the fixups for early cores that all drivers make.
+/// The GC3000 of the i.MX6 QuadPlus still reads as GC2000.
+pub(super) fn read_model(words: &impl Words) -> (u32, u32) {
     let identity = HI_CHIP_IDENTITY::from_raw(word!(words, HI_CHIP_IDENTITY));
     if identity.family().get() == 1 {
         return (0x500, identity.revision().get());
@@ -353,11 +354,11 @@ pub(super) fn raw_model_and_revision(words: &impl Words) -> (u32, u32) {
     (model, revision)
 }
 
-/// Corrects model and revision: the registers of the GC3000 of the i.MX6 QuadPlus say GC2000.
-fn corrected(raw: (u32, u32)) -> (u32, u32) {
-    match raw {
+/// Model and revision by which the drivers know the core that reads as `read_model`.
+fn corrected(read_model: (u32, u32)) -> (u32, u32) {
+    match read_model {
         (0x2000, 0xFFFF_5450) => (0x3000, 0x5450),
-        raw => raw,
+        other => other,
     }
 }
 
@@ -374,8 +375,8 @@ fn identity_words(id: &Identity) -> [u32; IdentityWord::COUNT] {
     let mut set = |word: Word, value| all[word as usize] = value;
     set(Word::Model, id.model);
     set(Word::Revision, id.revision);
-    set(Word::RawModel, id.raw.0);
-    set(Word::RawRevision, id.raw.1);
+    set(Word::RawModel, id.read_model.0);
+    set(Word::RawRevision, id.read_model.1);
     set(Word::Date, id.date);
     set(Word::Features, id.features);
     set(Word::Minor0, id.minor_features[0]);
@@ -392,25 +393,23 @@ fn identity_words(id: &Identity) -> [u32; IdentityWord::COUNT] {
     set(Word::ShaderCoreCount, id.shader_core_count);
     set(Word::VertexCacheSize, id.vertex_cache_size);
     set(Word::VertexOutputBufferSize, id.vertex_output_buffer_size);
-    // For one core, the vendor's list of cores and the registers differ.
-    let is_listed = id.is(0x320, 0x5007);
+    // GC320 r5007: the vendor's feature database differs from the registers.
+    let (listed_pipes, listed_constants) = if id.is(0x320, 0x5007) {
+        (2, 256)
+    } else {
+        (id.pixel_pipes, id.num_constants)
+    };
     set(Word::PixelPipes, id.pixel_pipes);
-    set(
-        Word::ListedPipes,
-        [id.pixel_pipes, 2][usize::from(is_listed)],
-    );
+    set(Word::ListedPipes, listed_pipes);
     set(Word::ResolvePipes, id.pixel_pipes);
     set(Word::InstructionCount, id.instruction_count);
     set(Word::ConstantCount, id.num_constants);
-    set(
-        Word::ListedConstants,
-        [id.num_constants, 256][usize::from(is_listed)],
-    );
+    set(Word::ListedConstants, listed_constants);
     set(Word::BufferSize, id.buffer_size);
     set(Word::VaryingsCount, id.varyings_count);
     set(Word::FreeVaryings, id.free_varyings);
-    let is_renamed = id.raw != (id.model, id.revision);
-    set(Word::Flags, [0, FLAG_RENAMED][usize::from(is_renamed)]);
+    let is_renamed = id.read_model != (id.model, id.revision);
+    set(Word::Flags, if is_renamed { FLAG_RENAMED } else { 0 });
     set(Word::SuperTileMode, id.super_tile_mode);
     set(Word::CoreCount, 1);
     let [product, eco, customer] = id.design;

@@ -489,11 +489,11 @@ pub(crate) fn identify(dev: &device::Device, regs: &Registers) -> Result<Identit
         identity.minor_features[2],
         identity.minor_features[3]
     );
-    if identity.given > 0 {
+    if identity.overrides > 0 {
         dev_info!(
             dev,
             "values of its identity from the parameter identity: {}\n",
-            identity.given
+            identity.overrides
         );
     } else if !params::identity().is_empty() {
         let (model, revision) = (identity.model, identity.revision);

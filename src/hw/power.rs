@@ -11,7 +11,7 @@ use super::{
         Clocks,
         Points, //
     },
-    identity::raw_model_and_revision,
+    identity::read_model,
     load_clock,
     load_divider,
     regs::*,
@@ -377,8 +377,8 @@ impl Hardware {
 
     /// Fails if model or revision have changed.
     fn check_identity(&self) -> Result {
-        let (model, revision) = raw_model_and_revision(&self.registers);
-        if (model, revision) == self.identity.raw {
+        let (model, revision) = read_model(&self.registers);
+        if (model, revision) == self.identity.read_model {
             return Ok(());
         }
         if self.errors.allow_job(0) {

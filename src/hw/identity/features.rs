@@ -13,10 +13,11 @@ use crate::{
 };
 
 pub(super) const FEATURE_FAST_CLEAR: u32 = 1 << 0;
-/// Feature word 0: depth and colour compression.
+/// Feature word 0: depth and color compression.
 pub(super) const FEATURE_COMPRESSION: u32 = 1 << 5;
 pub(super) const FEATURE_PIPE_2D: u32 = 1 << 9;
-pub(super) const FEATURE_EARLY_Z: u32 = 1 << 16;
+pub(super) const FEATURE_NO_EARLY_Z: u32 = 1 << 16;
+pub(super) const FEATURE_32_BIT_INDICES: u32 = 1 << 31;
 const MINOR0_2_BITS_PER_TILE: u32 = 1 << 10;
 /// Minor features 0: there are more words of minor features, and specs.
 const MINOR0_MORE: u32 = 1 << 21;
@@ -33,28 +34,31 @@ pub(crate) const MINOR2_HALTI1: u32 = 1 << 11;
 pub(crate) const MINOR2_TX_FILTER: u32 = 1 << 15;
 /// Minor features 2: a 2D engine that reads several sources.
 pub(crate) const MINOR2_2D_MULTI_SOURCE_BLIT: u32 = 1 << 21;
+pub(super) const MINOR2_RECT_PRIMITIVE: u32 = 1 << 5;
 const MINOR2_BUG_FIXES7: u32 = 1 << 27;
 /// Minor features 3: a 2D engine that reads more sources.
 pub(crate) const MINOR3_2D_MULTI_SOURCE_BLT_EX: u32 = 1 << 2;
 /// Minor features 3: shaders run from memory.
 pub(crate) const MINOR3_INSTRUCTION_CACHE: u32 = 1 << 3;
+pub(super) const MINOR3_FAST_MSAA: u32 = 1 << 8;
 /// Minor features 3: the second shader enhancements.
 pub(crate) const MINOR3_SH_ENHANCEMENTS2: u32 = 1 << 21;
 /// Minor features 3: a 2D engine that reads compressed sources.
 pub(crate) const MINOR3_2D_FC_SOURCE: u32 = 1 << 23;
+pub(super) const MINOR3_NEW_HZ: u32 = 1 << 26;
 /// Minor features 4: ASTC textures.
 pub(crate) const MINOR4_TEXTURE_ASTC: u32 = 1 << 13;
 /// Minor features 4: integers, instances and 16 vertex streams.
 pub(crate) const MINOR4_HALTI2: u32 = 1 << 16;
 
-/// Methods of [`Identity`] for one bit of a word: the word and the bit.
+/// Methods of [`Identity`] for one bit of a word: the word and the bit's mask.
 macro_rules! features {
-    ($($(#[$meta:meta])* $name:ident: $word:ident $([$index:literal])?, $bit:literal;)*) => {
+    ($($(#[$meta:meta])* $name:ident: $word:ident $([$index:literal])?, $mask:expr;)*) => {
         impl Identity {
             $(
                 $(#[$meta])*
                 pub(crate) fn $name(&self) -> bool {
-                    self.$word $([$index])? & 1 << $bit != 0
+                    self.$word $([$index])? & ($mask) != 0
                 }
             )*
         }
@@ -63,34 +67,34 @@ macro_rules! features {
 
 features! {
     /// Whether the 3D pipe exists.
-    has_3d: features, 2;
+    has_3d: features, 1 << 2;
     /// Whether the 2D pipe exists.
-    has_2d: features, 9;
+    has_2d: features, FEATURE_PIPE_2D;
     /// Whether the features name fast clear.
-    has_fast_clear: features, 0;
+    has_fast_clear: features, FEATURE_FAST_CLEAR;
     /// Whether the features name compression.
-    has_compression: features, 5;
+    has_compression: features, FEATURE_COMPRESSION;
     /// Whether the resolve engine has the YUV tiler.
-    has_yuv_tiler: features, 13;
+    has_yuv_tiler: features, 1 << 13;
     /// Whether the 2D pipe has the new pixel engine (2.0).
-    has_pe20: minor_features[0], 7;
+    has_pe20: minor_features[0], 1 << 7;
     /// Whether the 3D pipe has surfaces in supertiles.
-    has_supertiles: minor_features[0], 12;
+    has_supertiles: minor_features[0], 1 << 12;
     /// Whether the memory controller is the new one (2.0).
-    has_new_memory_controller: minor_features[0], 22;
+    has_new_memory_controller: minor_features[0], 1 << 22;
     /// Whether targets of the 2D pipe may have the format A8.
-    has_a8_target: minor_features[0], 29;
+    has_a8_target: minor_features[0], 1 << 29;
     /// Whether the core's MMU is version 2.
-    has_mmu_v2: minor_features[1], 28;
+    has_mmu_v2: minor_features[1], 1 << 28;
     /// Whether all pixel pipes draw into one surface, which is resolved in place.
-    has_single_buffer: later_minor_features[0], 6;
+    has_single_buffer: later_minor_features[0], 1 << 6;
     /// Whether a tile of tile status has 128 or 256 bytes instead of 64.
-    has_large_tiles: later_minor_features[2], 14;
+    has_large_tiles: later_minor_features[2], 1 << 14;
     /// Whether a tile of a kick in place has 256 bytes if the source's stride selects that.
-    has_small_msaa: later_minor_features[0], 18;
+    has_small_msaa: later_minor_features[0], 1 << 18;
     /// Whether textures have descriptors in memory, and vertices 32 elements: most GC7000 and
     /// GC8000.
-    has_halti5: later_minor_features[1], 29;
+    has_halti5: later_minor_features[1], 1 << 29;
 }
 
 impl Identity {
@@ -155,7 +159,7 @@ impl Identity {
 
     /// Whether the second-level cache of hierarchical Z must be off.
     pub(crate) fn has_faulty_hz_cache(&self) -> bool {
-        self.minor_features[3] & (1 << 26 | 1 << 8) != 0
+        self.minor_features[3] & (MINOR3_NEW_HZ | MINOR3_FAST_MSAA) != 0
     }
 
     /// Whether `DE_ROT_ANGLE` rotates all draws of the 2D pipe. PE 2.0 before revision 0x4400

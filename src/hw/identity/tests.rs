@@ -128,19 +128,19 @@ mod cases {
     fn the_parameter_goes_before_the_registers() {
         let text = "0x8000:0x7120,NNCoreCount=0,0x8000:0x7200,chipFeatures=0x4,chipMinorFeatures6=6,NNCoreCount=2";
         let id = Identity::read(&NPU);
-        let open = id.amended(Row::of("0x8000:0x7120,SECURITY_AHB=0", id.raw));
+        let open = id.amended(Row::of("0x8000:0x7120,SECURITY_AHB=0", id.read_model));
         assert!(id.has_secure_mmu && !open.has_secure_mmu);
-        let amended = id.amended(Row::of(text, id.raw));
+        let amended = id.amended(Row::of(text, id.read_model));
         assert_eq!(amended.hardware_type(), HardwareType::ThreeD);
-        assert_eq!((amended.given, amended.features), (1, id.features));
+        assert_eq!((amended.overrides, amended.features), (1, id.features));
         let id = Identity::read(&Core {
             revision: 0x7200,
             ..NPU
         });
         assert_eq!(id.hardware_type(), HardwareType::ThreeD);
-        let amended = id.amended(Row::of(text, id.raw));
+        let amended = id.amended(Row::of(text, id.read_model));
         assert_eq!(amended.hardware_type(), HardwareType::Neural);
-        assert_eq!((amended.given, amended.features), (3, 4));
+        assert_eq!((amended.overrides, amended.features), (3, 4));
         assert_eq!(amended.minor_features, id.minor_features);
         assert_eq!(amended.later_minor_features[2], 6);
     }
@@ -159,7 +159,7 @@ mod cases {
     #[test]
     fn newer_drivers_count_otherwise() {
         let id = Identity::read(&GC3000);
-        assert_eq!(id.raw, (0x2000, 0xFFFF_5450));
+        assert_eq!(id.read_model, (0x2000, 0xFFFF_5450));
         assert_eq!((id.all_streams, id.free_varyings), (16, 16));
         let words = IdentityWords::from(&id).0;
         // CAST: the number of a variant.
@@ -169,7 +169,7 @@ mod cases {
         assert_eq!(word(IdentityWord::Minor6), 6);
         let id = Identity::read(&GC2000);
         assert_eq!((id.all_streams, id.free_varyings), (8, 11));
-        assert_eq!(id.raw, (id.model, id.revision));
+        assert_eq!(id.read_model, (id.model, id.revision));
         let id = Identity::read(&GC600);
         assert_eq!((id.all_streams, id.free_varyings), (1, 8));
         assert_eq!(id.later_minor_features, [0; 3]);
@@ -219,7 +219,7 @@ mod cases {
         let mut reported = Identity {
             model: 0x355,
             revision: 0x1215,
-            raw: (0x355, 0x1215),
+            read_model: (0x355, 0x1215),
             features: 0x1E2C_7CC8,
             ..Default::default()
         };
