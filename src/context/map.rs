@@ -13,8 +13,6 @@
 //! 5. An entry from the 2D pipe that needs only [`BACK`]. No generation uses it.
 //!
 //! Names are those of the register database (rnndb). Source: sources.md, contexts.
-//!
-//! Lists of `LOAD_STATE` commands. One command loads consecutive states.
 
 mod rows;
 
@@ -73,21 +71,21 @@ const fn is_converted(byte: u32) -> bool {
 }
 
 /// A core, and the kind of its contexts.
-struct Core<'a> {
+struct MapInput<'a> {
     identity: &'a Identity,
     /// What clients may load. Contexts of the drivers from 5.0.11 on keep no other states.
     newer: Option<Sets<'a>>,
 }
 
-impl Core<'_> {
+impl MapInput<'_> {
     fn meets(&self, need: Need) -> bool {
         let identity = self.identity;
         let [_, minor1, minor2, minor3] = identity.minor_features;
         let minor4 = identity.later_minor_features[0];
         match need {
             Need::Halti5 => self.newer.is_some() && identity.has_halti5(),
-            Need::Older => !self.meets(Need::Halti5),
-            Need::Newer => self.newer.is_some() && !identity.has_halti5(),
+            Need::NotHalti5 => !self.meets(Need::Halti5),
+            Need::Since5_0_11 => self.newer.is_some() && !identity.has_halti5(),
             Need::OnePipe => !self.meets(Need::SeveralPipes),
             Need::SeveralPipes => identity.pixel_pipes > 1,
             Need::OwnInstructions => identity.instruction_count <= 256,
@@ -114,6 +112,7 @@ impl Core<'_> {
         let few_uniforms = identity.model < 0x4000;
         match count {
             Count::Of(count) => count,
+            Count::Break => 0,
             Count::Elements if self.meets(Need::Halti0) => 16,
             Count::Elements => 12,
             // An instruction has four words, and so has a uniform.
@@ -147,7 +146,7 @@ impl Core<'_> {
     /// Whether contexts keep a block of a row. Contexts of the older drivers keep it even if
     /// clients may not load it.
     fn keeps(&self, row: &Row, mut block: Range<u32>) -> bool {
-        let is_older = !matches!(row.needs, [Need::Newer, ..]) && self.meets(Need::Older);
+        let is_older = !row.needs.contains(&Need::Since5_0_11) && self.meets(Need::NotHalti5);
         let may_load = |states: Sets<'_>, at| !states.is_special(at) || states.takes_address(at);
         is_older
             || self
@@ -157,7 +156,7 @@ impl Core<'_> {
 
     /// The state after the uniforms that all shaders share. 0: there are none.
     fn uniforms_end(&self) -> usize {
-        if !self.meets(Need::Newer) || !self.meets(Need::CommonUniforms) {
+        if !self.meets(Need::Since5_0_11) || !self.meets(Need::CommonUniforms) {
             return 0;
         }
         u32_as_usize(state::word(0x30000) + 4 * self.identity.num_constants.min(MOST_CONSTANTS))
@@ -179,8 +178,8 @@ pub(crate) struct StateMap {
     pub(super) template: KVVec<u32>,
     /// See [`Places`].
     places: KVVec<u16>,
-    /// The highest state that the vendor keeps, plus 1, even if it is not kept here: the
-    /// interface's `stateCount`. Clients size their arrays by it.
+    /// `stateCount` of the vendor's driver: its highest state plus 1. May exceed what this map
+    /// keeps. Clients size their arrays by it.
     pub(crate) state_count: usize,
     /// The kept states that are GPU addresses.
     pub(super) addresses: KVVec<AddressSlot>,
@@ -213,7 +212,7 @@ impl Places<'_> {
     }
 }
 
-/// The states with which a state is written.
+/// States that must be written together with this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Group {
     /// It is written alone.
@@ -244,13 +243,13 @@ const WAIT: [u32; 4] = [
 ];
 
 /// Adds the states of a table to the stream, and notes their places.
-fn add(core: &Core<'_>, rows: &[Row], loads: &mut Loads, places: &mut KVVec<u16>) -> Result {
+fn add(core: &MapInput<'_>, rows: &[Row], loads: &mut Loads, places: &mut KVVec<u16>) -> Result {
     for row in core.rows(rows) {
         let value = match row.byte {
             USC_CONTROL => row.reset | core.identity.l1_cache_ratio(),
             _ => row.reset,
         };
-        if core.count(row.count) == 0 {
+        if matches!(row.count, Count::Break) {
             loads.close()?;
         }
         let kept = core
@@ -273,20 +272,23 @@ fn add(core: &Core<'_>, rows: &[Row], loads: &mut Loads, places: &mut KVVec<u16>
 
 impl StateMap {
     /// The states of a core. `OutOfMemory`. `NotSupported`: more than the map can hold.
+    /// `InvalidArgument`: [`MIRRORS`] has a mirror of states that are not kept.
     pub(crate) fn new(identity: &Identity) -> Result<Arc<Self>> {
         let newer = None;
-        Ok(Arc::new(Self::of(&Core { identity, newer })?, GFP_KERNEL)?)
+        let input = MapInput { identity, newer };
+        Ok(Arc::new(Self::of(&input)?, GFP_KERNEL)?)
     }
 
     /// The states of a core that the drivers from 5.0.11 on keep, except for those that clients may
     /// not load by `states`. Errors: as [`StateMap::new`].
     pub(crate) fn newer(identity: &Identity, states: &States) -> Result<Arc<Self>> {
         let newer = states.sets();
-        Ok(Arc::new(Self::of(&Core { identity, newer })?, GFP_KERNEL)?)
+        let input = MapInput { identity, newer };
+        Ok(Arc::new(Self::of(&input)?, GFP_KERNEL)?)
     }
 
-    fn of(core: &Core<'_>) -> Result<Self> {
-        let mut loads = Loads::new(PADDING, 1024);
+    fn of(core: &MapInput<'_>) -> Result<Self> {
+        let mut loads = Loads::new(PADDING, MOST_STATES);
         let mut places = KVVec::new();
         loads.raw(&words::flush_of(flush::PE2D))?;
         loads.raw(&WAIT)?;
@@ -311,7 +313,7 @@ impl StateMap {
         loads.raw(&WAIT)?;
         let link = loads.words.len();
         loads.raw(&[words::link(0, 0), 0])?;
-        // The last entry. Its LINK would need the buffer's address.
+        // Entry from the 2D pipe (5). Unused, so its LINK is left without a target.
         loads.raw(&words::flush_of(flush::PE2D))?;
         loads.raw(&WAIT)?;
         loads.raw(&words::select_idle_pipe(Pipe::Pipe3d))?;
@@ -331,7 +333,7 @@ impl StateMap {
             place.map_or(0, |&place| usize::from(place))
         };
         let elements = if core.meets(Need::Halti5) {
-            // Each element has its own enable bit.
+            // With HALTI5, each element has its own enable bit. They need no group.
             (0, 0)
         } else {
             // CAST: 12 or 16.
@@ -341,7 +343,7 @@ impl StateMap {
         let yuv_config = place(resolve::CONFIG << 2);
         // No place uses the bit of [`SPECIAL`].
         if loads.words.len() > usize::from(SPECIAL) {
-            return Err(Error::InvalidArgument);
+            return Err(Error::NotSupported);
         }
         for (address, place) in (0u32..).zip(places.iter_mut()) {
             let at = usize::from(*place);
@@ -385,12 +387,18 @@ impl StateMap {
     }
 }
 
-/// A list under construction.
+/// The most states of one `LOAD_STATE`: a count of 0.
+const MOST_STATES: u32 = 1024;
+/// The most states of one `LOAD_STATE` with a count other than 0. `OwnData::update` of
+/// [`scrub`](super::scrub) does not decode 0.
+const MOST_COUNTED_STATES: u32 = MOST_STATES - 1;
+
+/// Builds `LOAD_STATE` commands. Consecutive states share one.
 pub(super) struct Loads {
     pub(super) words: KVVec<u32>,
     /// The word that fills a command up to a multiple of two words.
     padding: u32,
-    /// The most states of a command: at most 1024.
+    /// The most states of a command, at most [`MOST_STATES`].
     most: u32,
     /// Number of states of the last command so far, and the state that can continue it.
     count: u32,
@@ -434,7 +442,7 @@ impl Loads {
         self.next = Some(state + 1);
         let at = self.words.len();
         let header = words::load_state(state + 1 - self.count, self.count) | state & FIXP;
-        // CAST: at most 1024.
+        // CAST: at most [`MOST_STATES`].
         self.words[at - self.count as usize] = header;
         self.words.push(value, GFP_KERNEL)?;
         Ok(at)
@@ -443,7 +451,7 @@ impl Loads {
 
 /// `LOAD_STATE` commands for `states`, which ascend, with their values.
 pub(super) fn load(states: impl Iterator<Item = (u32, u32)>) -> Result<KVVec<u32>> {
-    let mut loads = Loads::new(0, 1023);
+    let mut loads = Loads::new(0, MOST_COUNTED_STATES);
     for (state, value) in states {
         loads.push(state, value)?;
     }

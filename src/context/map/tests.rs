@@ -266,7 +266,7 @@ mod cases {
         let map = StateMap::newer(&identity, &states).unwrap();
         assert_eq!(map.state_count, 0xDD00);
         assert_eq!(map.elements, (0, 0));
-        let core = Core {
+        let core = MapInput {
             identity: &identity,
             newer: states.sets(),
         };
