@@ -47,7 +47,11 @@ use super::{
         Sets,
         States, //
     },
-    table::FIXP,
+    table::{
+        load_count,
+        rectangles,
+        FIXP, //
+    },
     words::{
         state,
         Opcode,
@@ -125,11 +129,8 @@ impl Checker<'_> {
             Opcode::Nop => Ok(2),
             Opcode::Draw2d => {
                 self.draw(Pipe::Pipe2d)?;
-                // CAST: eight and eleven bits.
-                let rects = match (first >> 8) & 0xFF {
-                    0 => 256,
-                    n => n as usize,
-                };
+                // CAST: nine and eleven bits.
+                let rects = rectangles(first) as usize;
                 let data = ((first >> 16) & 0x7FF) as usize;
                 if data != 0 {
                     self.check_bounds(|target, _| target.data())?;
@@ -181,10 +182,7 @@ impl Checker<'_> {
         // With FIXP the hardware stores a converted value.
         let converted = header & FIXP != 0;
         let first = header & 0xFFFF;
-        let count = match (header >> 16) & 0x3FF {
-            0 => 1024,
-            n => n,
-        };
+        let count = load_count(header);
         // CAST: at most 1024.
         let values = words.get(1..1 + count as usize).ok_or(Fault::Truncated)?;
         if first + count > 0x1_0000 {

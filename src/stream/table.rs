@@ -334,6 +334,7 @@ pub(crate) fn loads(words: &[u32]) -> impl Iterator<Item = (u32, u32, bool)> + '
 }
 
 /// Values of a `LOAD_STATE`.
+#[inline]
 pub(crate) fn load_count(first: u32) -> u32 {
     match (first >> 16) & 0x3FF {
         0 => 1024,
@@ -342,6 +343,7 @@ pub(crate) fn load_count(first: u32) -> u32 {
 }
 
 /// Rectangles of a `DRAW_2D`.
+#[inline]
 pub(crate) fn rectangles(first: u32) -> u32 {
     match (first >> 8) & 0xFF {
         0 => 256,
