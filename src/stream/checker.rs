@@ -168,6 +168,8 @@ impl Checker<'_> {
 
     /// Notes the engines of the `count` states from `first` on. Engines count even if not selected:
     /// their state loads may still take effect.
+    // In the loop of `skip`, also if a test uses the same functions.
+    #[inline(always)]
     fn note_engines(&mut self, first: u32, count: u32) {
         for step in 0..=count.div_ceil(SMALLEST_BLOCK) {
             let address = (first + step * SMALLEST_BLOCK).min(first + count - 1);
