@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The dispatcher: checks the caller of a request, then runs the request.
+//! The dispatcher: checks the caller of a request, then runs the request. It answers queries of the
+//! device and of the calling process itself.
 //!
 //! COMMITs that name no core, on boards with separate 3D and 2D cores.
 //!
@@ -32,7 +33,6 @@ use super::{
     nodes,
     power,
     profile,
-    query,
     refuse_caller,
     restarts::{
         self,
@@ -53,6 +53,7 @@ use crate::{
         Commands,
         Commit,
         CoreSelector,
+        ProcessLedgers,
         Reply,
         Request,
         Text, //
@@ -137,20 +138,20 @@ impl Process {
         let done = |()| Reply::Nothing;
         self.check_caller(&request)?;
         match request {
-            Request::QueryVideoMemory => Ok(query::video_memory(self)),
+            Request::QueryVideoMemory => Ok(video_memory(self)),
             Request::QueryChipIdentity => {
                 let words = self.device.identity_words(selector)?;
                 Ok(Reply::ChipIdentity(words, sys::program_bits()))
             }
-            Request::QueryKernelSettings => Ok(query::settings(self)),
+            Request::QueryKernelSettings => Ok(settings(self)),
             Request::GetMmuVersion => {
                 let version = core()?.hardware().mmu_version();
                 Ok(Reply::MmuVersion(u32::from(version == MmuVersion::V2)))
             }
             Request::GetBaseAddress => Ok(Reply::BaseAddress(self.device.base_address)),
-            Request::Version => Ok(query::version(self)),
+            Request::Version => Ok(version(self)),
             Request::ChipInfo => Ok(Reply::ChipInfo(self.device.kinds_in_order())),
-            Request::ChipOptions => Ok(query::options(self, &*core()?)),
+            Request::ChipOptions => Ok(options(self, &*core()?)),
             Request::QueryScale => power::query_scale(self, selector),
             Request::SetScale { scale } => power::set_scale(self, selector, scale).map(done),
             request @ (Request::ProfileSetting { .. }
@@ -195,7 +196,7 @@ impl Process {
             Request::QueryResets => Ok(Reply::Resets {
                 count: self.resets_of(selector).into(),
             }),
-            Request::Database { process } => query::database(self, process),
+            Request::Database { process } => database(self, process),
             Request::AllocateContiguous { bytes, non_paged } => {
                 buffer::allocate(self, file, bytes, non_paged)
             }
@@ -463,4 +464,66 @@ fn last_core(process: &Process, selector: CoreSelector, place: usize) -> Result<
         }
         _ => process.device.core(selector),
     }
+}
+
+/// QUERY_VIDEO_MEMORY.
+fn video_memory(process: &Process) -> Reply<'_> {
+    Reply::VideoMemory {
+        pool_bytes: usize_as_u64(process.device.memory.pool_bytes()),
+    }
+}
+
+/// VERSION.
+fn version(process: &Process) -> Reply<'_> {
+    let version = &process.device.parameters.version;
+    let [of_program, of_all] = version.of(process.command_name().bytes());
+    Reply::Version {
+        claim: of_program.or(of_all),
+    }
+}
+
+/// QUERY_KERNEL_SETTINGS.
+fn settings(process: &Process) -> Reply<'_> {
+    Reply::KernelSettings {
+        signal: process.device.parameters.signal,
+    }
+}
+
+/// QUERY_CHIP_OPTION.
+fn options(process: &Process, core: &Core) -> Reply<'static> {
+    let identity = core.identity();
+    Reply::ChipOptions {
+        profiler: profile::has_profiler(process),
+        fast_clear: identity.has_fast_clear(),
+        compression: identity.has_compression(),
+        power: process.device.parameters.power_management,
+        shaders: identity.shader_core_count,
+        neural_cores: identity.neural_cores,
+        pool: process.device.memory.pool_bytes() != 0,
+        l1_cache: identity.l1_cache_ratio(),
+    }
+}
+
+/// DATABASE: the caller's own ledgers. `None` names the caller, too. In the C drivers it names
+/// the process that ended last. `InvalidData`: another process.
+fn database(process: &Process, of: Option<u32>) -> Result<Reply<'_>> {
+    let own = process.id();
+    if of.is_some_and(|of| i32::try_from(of).ok() != Some(own)) {
+        return Err(Error::InvalidData);
+    }
+    let mut ledgers = KBox::new(ProcessLedgers::default(), crate::sys::GFP_CLIENT)?;
+    let tables = process.tables();
+    let video = &tables.video;
+    *ledgers = ProcessLedgers {
+        video: video.all,
+        non_paged: tables.non_paged,
+        contiguous: tables.contiguous,
+        in_one_piece: video.in_one_piece,
+        pool: video.system,
+        contiguous_pages: video.contiguous,
+        scattered: video.scattered,
+        paged: video.paged,
+    };
+    drop(tables);
+    Ok(Reply::Database(ledgers))
 }

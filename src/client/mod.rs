@@ -39,7 +39,6 @@ mod node;
 mod nodes;
 mod power;
 pub(crate) mod profile;
-mod query;
 mod queue;
 mod resets;
 pub(crate) mod restarts;

@@ -21,7 +21,6 @@
 //! checks whether it must switch, and returns them when it is in the ring. Others wait
 //! interruptibly. The mutex is a leaf, and held briefly. Source: sources.md, contexts.
 
-mod image;
 pub(crate) mod kept;
 mod map;
 pub(crate) mod scrub;
@@ -43,7 +42,7 @@ use crate::{
     },
     sys::vma::Mappable, //
 };
-use image::Image;
+use kept::Image;
 
 pub(crate) use map::StateMap;
 

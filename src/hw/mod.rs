@@ -7,14 +7,12 @@
 
 mod clocks;
 mod debug;
-mod gating;
 pub(crate) mod identity;
 mod interrupt;
 mod power;
 mod profile;
 mod recovery;
 mod regs;
-mod times;
 pub(crate) mod vector;
 
 use crate::{
@@ -53,11 +51,11 @@ pub(crate) use debug::{
 pub(crate) use identity::Identity;
 pub(crate) use power::{
     Power,
+    PowerTimes,
     Powered, //
 };
 pub(crate) use profile::Counting;
 pub(crate) use recovery::Progress;
-pub(crate) use times::PowerTimes;
 
 /// The most consecutive soft resets.
 const RESET_ATTEMPTS: u32 = 20;

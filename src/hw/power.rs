@@ -5,6 +5,8 @@
 //! While a core is off, an access to its registers hangs the machine. So code that accesses
 //! registers must keep the core on ([`Hardware::supply`]), or be the code that switches it. With a
 //! shared line the hard interrupt handler may run at any time, so it checks whether the core is on.
+//!
+//! The durations of a core's power states.
 
 use super::{
     clocks::{
@@ -15,16 +17,12 @@ use super::{
     load_clock,
     load_divider,
     regs::*,
-    times::{
-        self,
-        PowerTimes,
-        Times, //
-    },
     Hardware, //
 };
 use crate::{
     limits::FULL_SCALE,
     sys::{
+        self,
         power::Supply,
         prelude::*,
         trace,
@@ -103,10 +101,10 @@ impl State {
         let was_suspended = self.was_suspended.load(Relaxed);
         self.times
             .note(match (self.is_on.load(Relaxed), is_slow, was_suspended) {
-                (true, false, _) => times::Power::On,
-                (true, true, _) => times::Power::Idle,
-                (false, _, false) => times::Power::Off,
-                (false, _, true) => times::Power::Suspend,
+                (true, false, _) => PowerState::On,
+                (true, true, _) => PowerState::Idle,
+                (false, _, false) => PowerState::Off,
+                (false, _, true) => PowerState::Suspend,
             });
     }
 }
@@ -417,5 +415,117 @@ pub(crate) struct Powered(pub(crate) Arc<Hardware>);
 impl Drop for Powered {
     fn drop(&mut self) {
         self.0.switch_off();
+    }
+}
+
+/// A core's power state, by the vendor's names.
+#[derive(Clone, Copy)]
+enum PowerState {
+    On,
+    Off,
+    Idle,
+    Suspend,
+}
+
+/// Durations since the core was bound, in nanoseconds.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct PowerTimes {
+    /// Time on.
+    pub(crate) on: u64,
+    /// Time off.
+    pub(crate) off: u64,
+    /// Time on, at the lowest clock.
+    pub(crate) idle: u64,
+    /// Time off, after a client requested SUSPEND.
+    pub(crate) suspend: u64,
+}
+
+struct Running {
+    past: PowerTimes,
+    power: PowerState,
+    /// The start of the current state, by the monotonic clock, in nanoseconds.
+    since: u64,
+}
+
+impl Running {
+    fn catch_up(&mut self, now: u64) {
+        let passed = now.saturating_sub(self.since);
+        let past = match self.power {
+            PowerState::On => &mut self.past.on,
+            PowerState::Off => &mut self.past.off,
+            PowerState::Idle => &mut self.past.idle,
+            PowerState::Suspend => &mut self.past.suspend,
+        };
+        *past = past.saturating_add(passed);
+        self.since = now;
+    }
+}
+
+/// The times of one core. Lock: `galcore power times`, a leaf.
+#[pin_data]
+struct Times {
+    #[pin]
+    running: SpinLock<Running>,
+}
+
+impl Times {
+    /// Starts the times of a core that is on.
+    fn new() -> Result<Arc<Self>> {
+        let running = Running {
+            past: PowerTimes::default(),
+            power: PowerState::On,
+            since: sys::monotonic_ns(),
+        };
+        let times = pin_init!(Self {
+            running <- new_spinlock!(running, "galcore power times"),
+        });
+        Arc::pin_init(times, GFP_KERNEL)
+    }
+
+    /// Notes a new power state.
+    fn note(&self, power: PowerState) {
+        let mut running = self.running.lock();
+        running.catch_up(sys::monotonic_ns());
+        running.power = power;
+    }
+
+    /// The times until now.
+    fn read(&self) -> PowerTimes {
+        let mut running = self.running.lock();
+        running.catch_up(sys::monotonic_ns());
+        running.past
+    }
+}
+
+#[kunit_tests(galcore_times)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_state_has_its_time() {
+        let mut running = Running {
+            past: PowerTimes::default(),
+            power: PowerState::On,
+            since: 100,
+        };
+        for (power, until) in [
+            (PowerState::Idle, 110),
+            (PowerState::Suspend, 130),
+            (PowerState::Off, 170),
+            (PowerState::On, 250),
+            (PowerState::On, 260),
+        ] {
+            running.catch_up(until);
+            running.power = power;
+        }
+        // If the clock goes back, no time is subtracted.
+        running.catch_up(200);
+        let PowerTimes {
+            on,
+            off,
+            idle,
+            suspend,
+        } = running.past;
+        assert_eq!((on, off, idle, suspend), (20, 80, 20, 40));
     }
 }

@@ -5,7 +5,16 @@
 #[kernel::macros::kunit_tests(galcore_context)]
 mod cases {
     use super::super::*;
-    use crate::hw::Identity;
+    use crate::{
+        hw::{
+            Identity,
+            MmuVersion, //
+        },
+        stream::{
+            states::cores,
+            words::load_state, //
+        },
+    };
 
     fn image() -> Image {
         let identity = Identity {
@@ -151,5 +160,122 @@ mod cases {
             .addresses
             .iter()
             .any(|slot| slot.state == state::word(0x0680)));
+    }
+
+    const CACHES: Caches = Caches::new(true, true, true, MmuVersion::V1);
+
+    fn note(kept: &mut Kept, words: &[u32]) {
+        let map = StateMap::new(&Identity::default()).unwrap();
+        let dove = cores::dove();
+        kept.note(words, &map, dove.sets().unwrap());
+    }
+
+    fn kept(words: &[u32]) -> Kept {
+        let mut kept = Kept::new().unwrap();
+        note(&mut kept, words);
+        kept
+    }
+
+    /// The header of a load of consecutive states.
+    fn states(byte: u32, count: u32) -> u32 {
+        load_state(state::word(byte), count)
+    }
+
+    #[test]
+    fn what_was_loaded_comes_back() {
+        let first = [states(0xA14, 1), 5, states(0x1604, 2), 6, 7, 0];
+        let mut kept = kept(&first);
+        assert_eq!(
+            kept.words(Pipe::Pipe3d, &CACHES).unwrap().0[..],
+            [states(0xA14, 1), 5, states(0x1604, 2), 6, 7, 0]
+        );
+        // Later values replace these, also for 16.16 numbers.
+        note(
+            &mut kept,
+            &[states(0xA14, 1), 8, states(0xA00, 2) | FIXP, 1, 2, 0],
+        );
+        assert_eq!(
+            kept.words(Pipe::Pipe3d, &CACHES).unwrap().0[..],
+            [
+                states(0xA00, 2) | FIXP,
+                1,
+                2,
+                0,
+                states(0xA14, 1),
+                8,
+                states(0x1604, 2),
+                6,
+                7,
+                0
+            ]
+        );
+    }
+
+    #[test]
+    fn nothing_is_done_again() {
+        // Flushes, semaphores, kicks, pipe switches, and draws.
+        let kept = kept(&[
+            states(0x380C, 1),
+            3,
+            states(0x3808, 1),
+            0x701,
+            states(0x1650, 1),
+            1,
+            states(0x1600, 1),
+            1,
+            states(0x3800, 1),
+            1,
+            states(0x1294, 1),
+            1,
+            0x2000_0100,
+            0,
+            0,
+            0x10_0010,
+            states(0x3824, 1),
+            4,
+        ]);
+        assert!(kept.words(Pipe::Pipe3d, &CACHES).unwrap().0.is_empty());
+    }
+
+    #[test]
+    fn only_elements_in_use_come_back() {
+        let mut kept = kept(&[states(0x600, 3), 1, 2, 3]);
+        note(&mut kept, &[states(0x600, 1), 4]);
+        let words = kept.words(Pipe::Pipe3d, &CACHES).unwrap().0;
+        assert_eq!(words[..], [states(0x600, 1), 4]);
+    }
+
+    #[test]
+    fn tile_status_is_not_switched_off() {
+        let kept = kept(&[states(0x1654, 1), 0x2032]);
+        let words = kept.words(Pipe::Pipe3d, &CACHES).unwrap().0;
+        assert_eq!(words[..], [states(0x1654, 1), 2]);
+    }
+
+    #[test]
+    fn each_pipe_has_its_own() {
+        // DE.SRC_ADDRESS and DE.SRC_STRIDE, and a color: that one is data of the pipe.
+        let kept = kept(&[states(0x1200, 2), 1, 2, 0, states(0x1218, 1), 3]);
+        let (words, entry) = kept.words(Pipe::Pipe2d, &CACHES).unwrap();
+        assert_eq!(
+            (&words[..], entry),
+            (&[states(0x1200, 2), 1, 2, 0][..], Pipe::Pipe2d)
+        );
+        let (words, entry) = kept.words(Pipe::Pipe3d, &CACHES).unwrap();
+        assert_eq!(entry, Pipe::Pipe2d);
+        assert_eq!(words[4..], words::select_pipe(&CACHES, Pipe::Pipe3d));
+    }
+
+    #[test]
+    fn addresses_are_forgotten_when_the_gpu_forgets_them() {
+        let mut kept = kept(&[states(0x1604, 4), 1, 2, 3, 4, 0]);
+        kept.forget(&[state::word(0x1610)]);
+        let words = |kept: &Kept| kept.words(Pipe::Pipe3d, &CACHES).unwrap().0;
+        assert_eq!(words(&kept)[..], [states(0x1604, 3), 1, 2, 3]);
+        kept.follow(0);
+        assert_eq!(words(&kept)[..], [states(0x1604, 3), 1, 2, 3]);
+        kept.follow(1);
+        let left = [states(0x1604, 1), 1, states(0x160C, 1), 3];
+        assert_eq!(words(&kept)[..], left);
     }
 }
