@@ -35,11 +35,6 @@ use crate::{
     ring::Reclaimer,
     sys::{
         self,
-        attribute::{
-            Attribute,
-            Shown,
-            Text, //
-        },
         dma::{
             self,
             DmaBuffer,
@@ -58,6 +53,11 @@ use crate::{
             Supply, //
         },
         prelude::*,
+        text_files::{
+            Attribute,
+            ShownAttribute,
+            Text, //
+        },
         tree::{
             self,
             NodeHolder,
@@ -98,7 +98,7 @@ pub(crate) struct Bound<'bound> {
     /// The component for drivers that wait for all cores. Removed before these may bind this core.
     _stand_in: Option<StandIn>,
     /// The file `gpu_govern`, if the core has operating points.
-    _shown: Option<Shown<'bound>>,
+    _shown: Option<ShownAttribute<'bound>>,
     _governed: Option<Governed>,
     /// Makes the core visible to clients.
     _published: Published,
@@ -318,8 +318,8 @@ impl Attribute for Govern {
 }
 
 /// Creates the file `gpu_govern`. Logs a failure. The core works without the file.
-fn show_govern(dev: &kernel::device::Device<kernel::device::Bound>) -> Option<Shown<'_>> {
-    let shown = Shown::new::<Govern>(dev);
+fn show_govern(dev: &kernel::device::Device<kernel::device::Bound>) -> Option<ShownAttribute<'_>> {
+    let shown = ShownAttribute::new::<Govern>(dev);
     let shown = shown.inspect_err(|error| {
         dev_warn!(dev, "no file gpu_govern ({error:?})\n");
     });

@@ -93,9 +93,8 @@ use kernel::{
 use params::Parameters;
 use sys::{
     chrdev::CharDevice,
-    debugfs::Folder,
     platform::Adapter,
-    procfs::Entry,
+    text_files,
     work::OwnQueue, //
 };
 use uapi::OpenedFile;
@@ -105,9 +104,9 @@ use uapi::OpenedFile;
 #[pin_data]
 struct Galcore {
     _files: CharDevice<OpenedFile>,
-    _debug: Folder,
-    _vendor_debug: Folder,
-    _proc: Entry<diag::proc::Status>,
+    _debug: text_files::Folder,
+    _vendor_debug: text_files::Folder,
+    _proc: text_files::ProcEntry<diag::proc::Status>,
     _cores: ParameterCores,
     #[pin]
     _driver: Registration<Adapter<Driver>>,
@@ -127,9 +126,9 @@ impl InPlaceModule for Galcore {
                 _clients: ClientsGuard,
                 _driver <- Registration::new(driver::NAME, module),
                 _cores: ParameterCores::new(&parameters)?,
-                _proc: Entry::new()?,
-                _vendor_debug: Folder::new(c"gc", &diag::gc::FILES)?,
-                _debug: Folder::new(c"galcore", &diag::debugfs::FILES)?,
+                _proc: text_files::ProcEntry::new()?,
+                _vendor_debug: text_files::Folder::new(c"gc", &diag::gc::FILES)?,
+                _debug: text_files::Folder::new(c"galcore", &diag::debugfs::FILES)?,
                 _files: uapi::register(major)?,
             }))
         })

@@ -51,11 +51,11 @@ use crate::{
     ring::Given,
     sys::{
         clock,
-        debugfs::{
+        decimal::Decimal, //
+        text_files::{
             File,
             Mark, //
         },
-        decimal::Decimal, //
     }, //
 };
 

@@ -38,11 +38,11 @@ use crate::{
             self,
             Stamp, //
         },
-        debugfs::File,
         decimal::{
             Decimal,
             Digits, //
-        }, //
+        },
+        text_files::File, //
     }, //
 };
 use kernel::uaccess::UserSliceReader;

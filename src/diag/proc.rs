@@ -38,7 +38,7 @@ use crate::{
         Given,
         IDS, //
     },
-    sys::procfs::ProcFile, //
+    sys::text_files::ProcFile, //
 };
 use kernel::{
     seq_file::SeqFile,

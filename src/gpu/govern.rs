@@ -12,7 +12,7 @@ use crate::{
         Points,
         NAMED, //
     },
-    sys::attribute::Text, //
+    sys::text_files::Text, //
 };
 
 /// The names of operating points, the highest rate first. Fewer points use the last names.

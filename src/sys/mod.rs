@@ -17,12 +17,10 @@
 //! user. The machine's owner declares such ranges in the device tree or by parameters. This room
 //! refuses all others (`mmio::Source`, `platform::OwnDevice`, `mmio::Registers`).
 
-pub(crate) mod attribute;
 pub(crate) mod barrier;
 pub(crate) mod chrdev;
 pub(crate) mod clock;
 pub(crate) mod coredump;
-pub(crate) mod debugfs;
 pub(crate) mod decimal;
 pub(crate) mod dma;
 pub(crate) mod dma_buf;
@@ -36,8 +34,8 @@ pub(crate) mod pinned;
 pub(crate) mod platform;
 pub(crate) mod power;
 pub(crate) mod prelude;
-pub(crate) mod procfs;
 pub(crate) mod slot;
+pub(crate) mod text_files;
 pub(crate) mod trace;
 pub(crate) mod tree;
 pub(crate) mod unload;

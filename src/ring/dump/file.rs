@@ -26,8 +26,8 @@ use crate::{
     hw::MmuVersion,
     prelude::*,
     sys::{
-        attribute::Text,
-        coredump, //
+        coredump,
+        text_files::Text, //
     }, //
 };
 

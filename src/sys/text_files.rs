@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Directories of text files in debugfs.
+//! Text files in debugfs ([`Folder`]), in `/proc` ([`ProcEntry`]) and in sysfs ([`Attribute`]).
 //!
-//! The `kernel` crate puts its file operations into this module, without an owner. Debugfs reads
+//! The `kernel` crate puts its debugfs operations into this module, without an owner. Debugfs reads
 //! them when a file is closed, even after the unload. Here an open file keeps the module loaded.
+//! The crate has no driver attributes yet.
 
 use super::{
     prelude::*,
+    raw_device,
     shim,
     unload::InUse, //
 };
+use core::fmt::Write;
 use kernel::{
     bindings,
+    device,
     seq_file::SeqFile,
     seq_print,
     uaccess::UserSliceReader, //
@@ -161,16 +165,16 @@ unsafe extern "C" fn show_record(
     let records = unsafe { &*records.cast::<Records>() };
     // SAFETY: By the caller. The lock of the open file is held.
     let mark = unsafe { &mut *mark };
-    let shown = Shown(core::cell::Cell::new(Some((&mut mark.words, records.show))));
+    let shown = Once(core::cell::Cell::new(Some((&mut mark.words, records.show))));
     // SAFETY: `m` is valid during the call.
     seq_print!(unsafe { SeqFile::from_raw(m) }, "{shown}");
     0
 }
 
 /// A record that is printed once.
-struct Shown<'a>(core::cell::Cell<Option<(&'a mut Mark, ShowRecord)>>);
+struct Once<'a>(core::cell::Cell<Option<(&'a mut Mark, ShowRecord)>>);
 
-impl fmt::Display for Shown<'_> {
+impl fmt::Display for Once<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.take() {
             Some((mark, show)) => show(mark, out),
@@ -234,5 +238,210 @@ impl Drop for Folder {
     fn drop(&mut self) {
         // SAFETY: By the type invariant. The call waits for readers and writers.
         unsafe { shim::gal_debug_remove(self.folder) }
+    }
+}
+
+/// The maximum length of a command, in bytes.
+pub(crate) const COMMAND_BYTES: usize = 256;
+
+/// The operations of `/proc/driver/gc`, which also accepts commands.
+pub(crate) trait ProcFile {
+    /// Prints the contents.
+    fn show(out: &SeqFile);
+
+    /// Handles a command.
+    fn command(text: &[u8]) -> Result;
+}
+
+/// `/proc/driver/gc`, with the callbacks of `T`.
+///
+/// # Invariants
+///
+/// `entry` came from `gal_proc_create` with the callbacks of `T` and is not removed yet.
+pub(crate) struct ProcEntry<T> {
+    entry: *mut shim::proc_dir_entry,
+    /// Keeps the callbacks loaded.
+    _in_use: InUse,
+    _answers: PhantomData<fn() -> T>,
+}
+
+// SAFETY: It is only used to remove the entry, which any thread may do.
+unsafe impl<T> Send for ProcEntry<T> {}
+// SAFETY: No method takes `&self`, so a shared reference gives access to nothing.
+unsafe impl<T> Sync for ProcEntry<T> {}
+
+impl<T: ProcFile> ProcEntry<T> {
+    const ANSWERS: shim::gal_proc_answers = shim::gal_proc_answers {
+        show: Some(Self::show),
+        write: Some(Self::write),
+    };
+
+    fn answers() -> &'static shim::gal_proc_answers {
+        &Self::ANSWERS
+    }
+
+    /// Creates `/proc/driver/gc`.
+    pub(crate) fn new() -> Result<Self> {
+        let in_use = InUse::new()?;
+        // SAFETY: The callbacks are static and need no data, so they may be called at any time.
+        let entry = unsafe { shim::gal_proc_create(Self::answers()) };
+        if entry.is_null() {
+            return Err(ENOMEM);
+        }
+        // INVARIANT: Created just now.
+        Ok(Self {
+            entry,
+            _in_use: in_use,
+            _answers: PhantomData,
+        })
+    }
+
+    /// # Safety
+    ///
+    /// Called by seq_file for a read of the entry.
+    unsafe extern "C" fn show(m: *mut bindings::seq_file) -> c_int {
+        // SAFETY: `m` is valid during the call.
+        T::show(unsafe { SeqFile::from_raw(m) });
+        0
+    }
+
+    /// Handles a write to the entry. `from` may be any user pointer.
+    extern "C" fn write(from: *const c_char, bytes: usize) -> isize {
+        let mut text = [0; COMMAND_BYTES];
+        let part = bytes.min(COMMAND_BYTES);
+        let result = UserSlice::new(UserPtr::from_addr(from as usize), part)
+            .reader()
+            .read_slice(&mut text[..part])
+            .and_then(|()| T::command(&text[..part]));
+        match (result, isize::try_from(bytes)) {
+            (Ok(()), Ok(bytes)) => bytes,
+            (Ok(()), Err(_)) => EINVAL.to_errno() as isize,
+            (Err(error), _) => error.to_errno() as isize,
+        }
+    }
+}
+
+impl<T> Drop for ProcEntry<T> {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant. The call waits for readers and writers.
+        unsafe { shim::gal_proc_remove(self.entry) }
+    }
+}
+
+/// The callbacks of `gpu_govern`, an attribute of the platform driver.
+pub(crate) trait Attribute: 'static {
+    /// Writes the contents.
+    fn show(text: &mut Text<'_>) -> Result;
+
+    /// Handles a write.
+    fn store(text: &[u8]) -> Result;
+}
+
+/// A text buffer.
+pub(crate) struct Text<'a> {
+    memory: &'a mut [u8],
+    bytes: usize,
+}
+
+impl<'a> Text<'a> {
+    /// An empty text.
+    pub(crate) fn new(memory: &'a mut [u8]) -> Self {
+        Self { memory, bytes: 0 }
+    }
+
+    /// Length in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Appends `text`. Fails if there is no room.
+    pub(crate) fn write_fmt(&mut self, text: fmt::Arguments<'_>) -> fmt::Result {
+        Write::write_fmt(self, text)
+    }
+}
+
+impl Write for Text<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let room = self.memory.get_mut(self.bytes..);
+        let room = room.and_then(|room| room.get_mut(..text.len()));
+        room.ok_or(fmt::Error)?.copy_from_slice(text.as_bytes());
+        self.bytes += text.len();
+        Ok(())
+    }
+}
+
+/// `gpu_govern` in sysfs. Dropping the last one removes the file.
+///
+/// # Invariants
+///
+/// `gal_show_govern` has succeeded for it, with a device that stays bound for `'bound`.
+pub(crate) struct ShownAttribute<'bound> {
+    /// Keeps the callbacks loaded.
+    _in_use: InUse,
+    _bound: PhantomData<&'bound ()>,
+}
+
+/// The callbacks for C.
+struct Answers<T>(PhantomData<T>);
+
+impl<T: Attribute> Answers<T> {
+    const TABLE: shim::gal_govern_answers = shim::gal_govern_answers {
+        show: Some(Self::show),
+        store: Some(Self::store),
+    };
+
+    fn table() -> &'static shim::gal_govern_answers {
+        &Self::TABLE
+    }
+
+    /// # Safety
+    ///
+    /// `page` is a page that only this call uses.
+    unsafe extern "C" fn show(page: *mut c_char) -> isize {
+        // SAFETY: By the caller. Sysfs has cleared the page.
+        let page = unsafe { core::slice::from_raw_parts_mut(page.cast::<u8>(), PAGE_SIZE) };
+        let mut text = Text::new(page);
+        match T::show(&mut text) {
+            // CAST: at most a page.
+            Ok(()) => text.bytes() as isize,
+            Err(error) => error.to_errno() as isize,
+        }
+    }
+
+    /// # Safety
+    ///
+    /// `text` is valid for reads of `bytes` bytes during the call.
+    unsafe extern "C" fn store(text: *const c_char, bytes: usize) -> isize {
+        // SAFETY: By the caller `text` is valid for reads of `bytes` bytes during the call.
+        let text = unsafe { core::slice::from_raw_parts(text.cast::<u8>(), bytes) };
+        match T::store(text) {
+            // CAST: sysfs takes at most a page.
+            Ok(()) => bytes as isize,
+            Err(error) => error.to_errno() as isize,
+        }
+    }
+}
+
+impl<'bound> ShownAttribute<'bound> {
+    /// Creates the file of `dev`'s driver with the callbacks of `T`, unless it exists. The
+    /// callbacks may be called before this returns. `EBUSY`: the file belongs to another driver, or
+    /// has other callbacks.
+    pub(crate) fn new<T: Attribute>(dev: &'bound device::Device<device::Bound>) -> Result<Self> {
+        let in_use = InUse::new()?;
+        // SAFETY: The device is bound. The callbacks are static and need no data.
+        to_result(unsafe { shim::gal_show_govern(raw_device(dev), Answers::<T>::table()) })?;
+        // INVARIANT: `gal_show_govern` succeeded just now.
+        Ok(Self {
+            _in_use: in_use,
+            _bound: PhantomData,
+        })
+    }
+}
+
+impl Drop for ShownAttribute<'_> {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant. The driver exists as long as it has a bound device. After
+        // the last of these calls returns, no callback runs.
+        unsafe { shim::gal_hide_govern() }
     }
 }
