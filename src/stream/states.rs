@@ -457,69 +457,41 @@ pub(crate) mod cores {
 
     /// A core with several pixel pipes.
     pub(crate) fn two_pixel_pipes() -> States {
-        let pipes = Pipes {
-            pipe_3d: true,
-            pipe_2d: false,
-        };
-        let mut features = features(pipes, 0, 0, false);
+        let mut features = features(Pipes::ONLY_3D, 0, 0, false);
         features.pixel_pipes = 2;
         States::of(&features, false).unwrap()
     }
 
     /// A core with all features, whose draws are bounded.
     pub(crate) fn bounded() -> States {
-        let pipes = Pipes {
-            pipe_3d: true,
-            pipe_2d: true,
-        };
-        States::of(&features(pipes, ALL, ALL, true), true).unwrap()
+        States::of(&features(Pipes::BOTH, ALL, ALL, true), true).unwrap()
     }
 
     /// A core with all features.
     pub(crate) fn both() -> States {
-        let pipes = Pipes {
-            pipe_3d: true,
-            pipe_2d: true,
-        };
-        states(pipes, ALL, ALL, true)
+        states(Pipes::BOTH, ALL, ALL, true)
     }
 
     /// Like the GC600 of a Dove.
     pub(crate) fn dove() -> States {
-        let pipes = Pipes {
-            pipe_3d: true,
-            pipe_2d: true,
-        };
-        states(pipes, 0, 0, false)
+        states(Pipes::BOTH, 0, 0, false)
     }
 
     /// Like the GC3000 of an i.MX6QP.
     pub(crate) fn imx6qp() -> States {
-        let pipes = Pipes {
-            pipe_3d: true,
-            pipe_2d: false,
-        };
-        states(pipes, 0xEB9D_4BBF, 0xEDFF_DCED, true)
+        states(Pipes::ONLY_3D, 0xEB9D_4BBF, 0xEDFF_DCED, true)
     }
 
     /// Like the GC7000UL of an i.MX8M Plus.
     pub(crate) fn imx8mp() -> States {
-        let pipes = Pipes {
-            pipe_3d: true,
-            pipe_2d: false,
-        };
-        let mut features = features(pipes, 0xEB9D_4FBF, 0xEDFF_FCED, true);
+        let mut features = features(Pipes::ONLY_3D, 0xEB9D_4FBF, 0xEDFF_FCED, true);
         features.halti5 = true;
         States::of(&features, false).unwrap()
     }
 
     /// Like a GC320.
     pub(crate) fn gc320() -> States {
-        let pipes = Pipes {
-            pipe_3d: false,
-            pipe_2d: true,
-        };
-        states(pipes, 0, 0, false)
+        states(Pipes::ONLY_2D, 0, 0, false)
     }
 }
 

@@ -151,6 +151,25 @@ pub(crate) struct Pipes {
     pub(crate) pipe_2d: bool,
 }
 
+#[cfg(CONFIG_KUNIT)]
+impl Pipes {
+    /// Both engines.
+    pub(crate) const BOTH: Self = Self {
+        pipe_3d: true,
+        pipe_2d: true,
+    };
+    /// Only the 3D pipe.
+    pub(crate) const ONLY_3D: Self = Self {
+        pipe_3d: true,
+        pipe_2d: false,
+    };
+    /// Only the 2D pipe.
+    pub(crate) const ONLY_2D: Self = Self {
+        pipe_3d: false,
+        pipe_2d: true,
+    };
+}
+
 impl Pipes {
     /// Whether `pipe` exists.
     pub(crate) fn has(self, pipe: Pipe) -> bool {

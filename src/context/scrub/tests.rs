@@ -264,18 +264,9 @@ mod cases {
     const ALL_3D: Part = Part::All(Pipe::Pipe3d);
     const FRESH_2D: Part = Part::Fresh(Pipe::Pipe2d);
     const FRESH_3D: Part = Part::Fresh(Pipe::Pipe3d);
-    const ONLY_2D: Pipes = Pipes {
-        pipe_3d: false,
-        pipe_2d: true,
-    };
-    const ONLY_3D: Pipes = Pipes {
-        pipe_3d: true,
-        pipe_2d: false,
-    };
-    const BOTH: Pipes = Pipes {
-        pipe_3d: true,
-        pipe_2d: true,
-    };
+    const ONLY_2D: Pipes = Pipes::ONLY_2D;
+    const ONLY_3D: Pipes = Pipes::ONLY_3D;
+    const BOTH: Pipes = Pipes::BOTH;
 
     #[test]
     fn nothing_is_forgotten_between_commands_of_one_author() {

@@ -196,10 +196,7 @@ mod cases {
         assert_eq!(
             check_all(&switch, Pipe::Pipe3d),
             Ok(Exit {
-                uses: Pipes {
-                    pipe_3d: true,
-                    pipe_2d: true
-                },
+                uses: Pipes::BOTH,
                 ..exit(Pipe::Pipe2d)
             })
         );
@@ -441,35 +438,31 @@ mod cases {
     #[test]
     fn what_a_stream_uses_is_known() {
         let uses = |words: &[u32], entry| check_all(words, entry).map(|exit| exit.uses);
-        let both = Pipes {
-            pipe_3d: true,
-            pipe_2d: true,
-        };
         let only = |pipe| exit(pipe).uses;
         let load = |byte| [load_state(state::word(byte), 1), 0];
         assert_eq!(uses(&[], Pipe::Pipe2d), Ok(only(Pipe::Pipe2d)));
         assert_eq!(uses(&load(0x1228), Pipe::Pipe2d), Ok(only(Pipe::Pipe2d)));
         assert_eq!(uses(&load(0x1430), Pipe::Pipe3d), Ok(only(Pipe::Pipe3d)));
         // In any selected pipe: the address states may have changed.
-        assert_eq!(uses(&load(0x1228), Pipe::Pipe3d), Ok(both));
-        assert_eq!(uses(&load(0x12A00), Pipe::Pipe3d), Ok(both));
+        assert_eq!(uses(&load(0x1228), Pipe::Pipe3d), Ok(Pipes::BOTH));
+        assert_eq!(uses(&load(0x12A00), Pipe::Pipe3d), Ok(Pipes::BOTH));
         // Also the end of an occlusion query, which writes to an address that was loaded earlier.
-        assert_eq!(uses(&load(0x3830), Pipe::Pipe2d), Ok(both));
-        assert_eq!(uses(&load(0x1430), Pipe::Pipe2d), Ok(both));
+        assert_eq!(uses(&load(0x3830), Pipe::Pipe2d), Ok(Pipes::BOTH));
+        assert_eq!(uses(&load(0x1430), Pipe::Pipe2d), Ok(Pipes::BOTH));
         // And any other state of an engine: alone, among others, or loaded without a look at them.
         for (first, count) in [(0x122C, 1), (0x1270, 2), (0x1C00, 4), (0x1268, 1)] {
             let words = [load_state(state::word(first), count), 0, 0, 0, 0, 0];
             let words = &words[..(1 + count as usize).next_multiple_of(2)];
-            assert_eq!(uses(words, Pipe::Pipe3d), Ok(both));
+            assert_eq!(uses(words, Pipe::Pipe3d), Ok(Pipes::BOTH));
             assert_eq!(uses(words, Pipe::Pipe2d), Ok(only(Pipe::Pipe2d)));
         }
-        assert_eq!(uses(&load(0x0A00), Pipe::Pipe2d), Ok(both));
+        assert_eq!(uses(&load(0x0A00), Pipe::Pipe2d), Ok(Pipes::BOTH));
         let alone = check_core(&load(0x0A00), &cores::imx6qp(), Pipe::Pipe3d);
         assert_eq!(alone.map(|exit| exit.uses), Ok(only(Pipe::Pipe3d)));
         // Not the front end's, nor those of both.
         for byte in [0x380C, 0x3FFFC] {
             assert_eq!(uses(&load(byte), Pipe::Pipe2d), Ok(only(Pipe::Pipe2d)));
         }
-        assert_eq!(uses(&load(0x3800), Pipe::Pipe2d), Ok(both));
+        assert_eq!(uses(&load(0x3800), Pipe::Pipe2d), Ok(Pipes::BOTH));
     }
 }
