@@ -36,9 +36,16 @@ mod cases {
     };
 
     pub(super) fn copy(words: &[u32]) -> KVVec<u32> {
-        let mut copy = KVVec::new();
-        copy.extend_from_slice(words, GFP_KERNEL).unwrap();
-        copy
+        joined(&[words])
+    }
+
+    /// A stream of these parts.
+    pub(super) fn joined(parts: &[&[u32]]) -> KVVec<u32> {
+        let mut words = KVVec::new();
+        for part in parts {
+            words.extend_from_slice(part, GFP_KERNEL).unwrap();
+        }
+        words
     }
 
     fn check_core(words: &[u32], states: &States, entry: Pipe) -> Result<Exit, Refusal> {
@@ -214,14 +221,7 @@ mod cases {
         let select = [load_state(state::GL_PIPE_SELECT, 1), 0];
         let arm = [load_state(state::GL_SEMAPHORE_TOKEN, 1), TOKEN_FE_TO_PE];
         let stall = [STALL, TOKEN_FE_TO_PE];
-        let stream = |parts: &[&[u32]]| {
-            let mut words: KVec<u32> = KVec::new();
-            for part in parts {
-                words.extend_from_slice(part, GFP_KERNEL).unwrap();
-            }
-            words
-        };
-        let good = stream(&[&draw, &arm, &stall, &select]);
+        let good = joined(&[&draw, &arm, &stall, &select]);
         assert_eq!(
             check_all(&good, Pipe::Pipe2d).map(|exit| exit.pipe),
             Ok(Pipe::Pipe3d)
@@ -232,13 +232,13 @@ mod cases {
         );
         // A semaphore before the draw does not cover it.
         for bad in [
-            stream(&[&draw, &select]),
-            stream(&[&arm, &draw, &stall, &select]),
-            stream(&[&draw, &arm, &stall, &draw, &select]),
+            joined(&[&draw, &select]),
+            joined(&[&arm, &draw, &stall, &select]),
+            joined(&[&draw, &arm, &stall, &draw, &select]),
         ] {
             assert_eq!(fault(&bad, Pipe::Pipe2d), Some(Fault::BusyPipe));
         }
-        let twice = stream(&[&arm, &draw, &arm, &stall, &select]);
+        let twice = joined(&[&arm, &draw, &arm, &stall, &select]);
         assert_eq!(fault(&twice, Pipe::Pipe2d), Some(Fault::ArmedTwice));
     }
 

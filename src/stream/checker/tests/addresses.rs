@@ -9,6 +9,7 @@ mod cases {
         cases::{
             copy,
             exit,
+            joined,
             SCRATCH, //
         }, //
     };
@@ -81,10 +82,7 @@ mod cases {
         let kick = load(state::RS_KICKER, 0xBEEB_BEEB);
         let filter = load(state::DE_VR_CONFIG, 1);
         let fault = |parts: &[&[u32]], entry, mends| {
-            let mut words = KVVec::new();
-            for part in parts {
-                words.extend_from_slice(part, GFP_KERNEL).unwrap();
-            }
+            let mut words = joined(parts);
             check(&mut words, &cores::both(), entry, addresses, None, mends)
                 .err()
                 .map(|refusal| (refusal.fault, refusal.value))
@@ -200,10 +198,7 @@ mod cases {
     fn strays_of_samplers_that_are_off_become_scratch() {
         let load = |byte, value| [load_state(state::word(byte), 1), value];
         let check = |parts: &[&[u32]]| {
-            let mut words = KVVec::new();
-            for part in parts {
-                words.extend_from_slice(part, GFP_KERNEL).unwrap();
-            }
+            let mut words = joined(parts);
             let checked = check_process(&mut words, None, false);
             let place = checked.err().map(|refusal| (refusal.fault, refusal.at));
             (place, words)

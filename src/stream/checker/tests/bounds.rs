@@ -6,7 +6,10 @@
 mod cases {
     use super::super::{
         super::*,
-        cases::SCRATCH, //
+        cases::{
+            joined,
+            SCRATCH, //
+        }, //
     };
     use crate::{
         addr::Range,
@@ -18,8 +21,7 @@ mod cases {
                 load_state,
                 select_idle_pipe, //
             }, //
-        },
-        sys::prelude::*, //
+        }, //
     };
 
     #[test]
@@ -34,10 +36,7 @@ mod cases {
         };
         let bounded = cores::bounded();
         let check = |parts: &[&[u32]], entry, loaded: Option<&Loaded>| {
-            let mut words = KVVec::new();
-            for part in parts {
-                words.extend_from_slice(part, GFP_KERNEL).unwrap();
-            }
+            let mut words = joined(parts);
             let checked = check(&mut words, &bounded, entry, addresses, loaded, false);
             checked
                 .map(drop)
@@ -176,10 +175,7 @@ mod cases {
             scratch: SCRATCH,
         };
         let fault = |parts: &[&[u32]], entry, states: &States, mends| {
-            let mut words = KVVec::new();
-            for part in parts {
-                words.extend_from_slice(part, GFP_KERNEL).unwrap();
-            }
+            let mut words = joined(parts);
             check(&mut words, states, entry, addresses, None, mends)
                 .err()
                 .map(|refusal| (refusal.fault, refusal.at, refusal.value))
@@ -308,10 +304,7 @@ mod cases {
         let mut loaded = Loaded::new();
         assert!(loaded.prepare().is_ok());
         let lent = |parts: &[&[u32]], is_context| {
-            let mut words = KVVec::new();
-            for part in parts {
-                words.extend_from_slice(part, GFP_KERNEL).unwrap();
-            }
+            let mut words = joined(parts);
             let pipe = Pipe::Pipe2d;
             let source = match is_context {
                 true => Source::Context,
