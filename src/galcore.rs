@@ -106,7 +106,7 @@ struct Galcore {
     _files: CharDevice<OpenedFile>,
     _debug: text_files::Folder,
     _vendor_debug: text_files::Folder,
-    _proc: text_files::ProcEntry<diag::proc::Status>,
+    _proc: text_files::ProcEntry,
     _cores: ParameterCores,
     #[pin]
     _driver: Registration<Adapter<Driver>>,
@@ -126,7 +126,7 @@ impl InPlaceModule for Galcore {
                 _clients: ClientsGuard,
                 _driver <- Registration::new(driver::NAME, module),
                 _cores: ParameterCores::new(&parameters)?,
-                _proc: text_files::ProcEntry::new()?,
+                _proc: text_files::ProcEntry::new(&diag::proc::FILE)?,
                 _vendor_debug: text_files::Folder::new(c"gc", &diag::gc::FILES)?,
                 _debug: text_files::Folder::new(c"galcore", &diag::debugfs::FILES)?,
                 _files: uapi::register(major)?,

@@ -14,9 +14,11 @@
 //! Takes `galcore commands`, above all other locks: one command runs at a time. Settings in
 //! [`modes`] last until the module is unloaded, settings of a core until the core is unbound.
 
+use super::with_clients;
 use crate::{
     client::{
         AnyCore,
+        Clients,
         Device,
         CLIENTS, //
     },
@@ -38,102 +40,99 @@ use crate::{
         Given,
         IDS, //
     },
-    sys::text_files::ProcFile, //
+    sys::text_files::File, //
 };
-use kernel::{
-    seq_file::SeqFile,
-    seq_print, //
-};
+use kernel::uaccess::UserSliceReader;
 
 /// The first line, which names the driver with this format.
 const VERSION: &str = "Marvell Technology Group Ltd(GC Ver0.8.0.3184-1)";
 
-/// The file.
-pub(crate) struct Status;
+/// The most bytes of a command that count.
+const COMMAND_BYTES: usize = 256;
 
-impl ProcFile for Status {
-    fn show(out: &SeqFile) {
-        let Some(clients) = CLIENTS.get() else {
-            return;
-        };
-        let device = clients.device();
-        let Some(state) = device.idle_state() else {
-            return;
-        };
-        let usage = device.memory.usage();
-        let (entries, used) = device.vm.usage();
-        let reserved = device.memory.pool_bytes();
-        let contiguous = usage.contiguous + device.bytes();
-        let print_mode = |mode| u32::from(modes::is_on(mode));
-        seq_print!(out, "{VERSION}\n");
-        seq_print!(out, "RELEASE VERSION\n");
-        seq_print!(
-            out,
-            "idle register: {:#04x}, hardware is {}\n",
-            state.idle,
-            idle_or_busy(state.is_idle)
-        );
-        seq_print!(out, "clockControl register: {:#04x}\n", state.clock_control);
-        seq_print!(
-            out,
-            "print mode:\tPid({}) Reset({}) DumpCmdBuf({})\n",
-            print_mode(Mode::Pids),
-            print_mode(Mode::Resets),
-            print_mode(Mode::Commands)
-        );
-        seq_print!(out, "GC memory usage profile:\n");
-        seq_print!(out, "Total reserved video memory: {} KB\n", reserved / 1024);
-        seq_print!(
-            out,
-            "Used video mem: {} KB\tcontiguous: {} KB\tvirtual: {} KB\n",
-            usage.pool / 1024,
-            contiguous / 1024,
-            usage.scattered / 1024
-        );
-        seq_print!(
-            out,
-            "MMU Entries usage(PageCount): Total({entries}), Used({used})\n"
-        );
-        if device.all_cores().count() > 1 {
-            show_cores(out, device);
-        }
-        for core in device.all_cores().filter(|core| core.amended() > 0) {
-            let (index, given) = (core.index(), core.amended());
-            seq_print!(
-                out,
-                "core {index}: identity: {given} values of the parameter\n"
-            );
-        }
-    }
+/// The file, which also accepts commands.
+pub(crate) static FILE: File = File::writable(c"driver/gc", |f| with_clients(f, show), take);
 
-    fn command(text: &[u8]) -> Result<(), Errno> {
-        if !sys::is_admin() {
-            return Err(EPERM);
-        }
-        run(text);
-        Ok(())
+/// Prints the contents.
+fn show(f: &mut fmt::Formatter<'_>, clients: &Clients) -> fmt::Result {
+    let device = clients.device();
+    let Some(state) = device.idle_state() else {
+        return Ok(());
+    };
+    let usage = device.memory.usage();
+    let (entries, used) = device.vm.usage();
+    let contiguous = usage.contiguous + device.bytes();
+    let reserved = device.memory.pool_bytes() / 1024;
+    let [pids, resets, commands] =
+        [Mode::Pids, Mode::Resets, Mode::Commands].map(|mode| u32::from(modes::is_on(mode)));
+    writeln!(f, "{VERSION}\nRELEASE VERSION")?;
+    writeln!(
+        f,
+        "idle register: {:#04x}, hardware is {}",
+        state.idle,
+        idle_or_busy(state.is_idle)
+    )?;
+    writeln!(f, "clockControl register: {:#04x}", state.clock_control)?;
+    writeln!(
+        f,
+        "print mode:\tPid({pids}) Reset({resets}) DumpCmdBuf({commands})"
+    )?;
+    writeln!(f, "GC memory usage profile:")?;
+    writeln!(f, "Total reserved video memory: {reserved} KB")?;
+    writeln!(
+        f,
+        "Used video mem: {} KB\tcontiguous: {} KB\tvirtual: {} KB",
+        usage.pool / 1024,
+        contiguous / 1024,
+        usage.scattered / 1024
+    )?;
+    writeln!(
+        f,
+        "MMU Entries usage(PageCount): Total({entries}), Used({used})"
+    )?;
+    if device.all_cores().count() > 1 {
+        show_cores(f, device)?;
     }
+    for core in device.all_cores().filter(|core| core.amended() > 0) {
+        let (index, given) = (core.index(), core.amended());
+        writeln!(f, "core {index}: identity: {given} values of the parameter")?;
+    }
+    Ok(())
+}
+
+/// Handles a command.
+fn take(reader: &mut UserSliceReader) -> Result<(), Errno> {
+    let mut room = [0; COMMAND_BYTES];
+    let bytes = reader.len().min(COMMAND_BYTES);
+    let text = &mut room[..bytes];
+    reader.read_slice(text)?;
+    if !sys::is_admin() {
+        return Err(EPERM);
+    }
+    run(text);
+    Ok(())
 }
 
 /// Prints the registers of each core that is not stopped.
-fn show_cores(out: &SeqFile, device: &Device) {
+fn show_cores(f: &mut fmt::Formatter<'_>, device: &Device) -> fmt::Result {
     for core in device.all_cores() {
         let Some(state) = core.idle_state() else {
             continue;
         };
         let (index, (model, _)) = (core.index(), core.model());
-        seq_print!(
-            out,
-            "core {index} (GC{model:x}): idle register: {:#04x}, hardware is {}\n",
+        writeln!(
+            f,
+            "core {index} (GC{model:x}): idle register: {:#04x}, hardware is {}",
             state.idle,
             idle_or_busy(state.is_idle)
-        );
-        seq_print!(
-            out,
-            "core {index} (GC{model:x}): clockControl register: {:#04x}\n",
+        )?;
+        writeln!(
+            f,
+            "core {index} (GC{model:x}): clockControl register: {:#04x}",
             state.clock_control
-        );
+        )?;
     }
+    Ok(())
 }
 
 fn idle_or_busy(is_idle: bool) -> &'static str {

@@ -100,21 +100,15 @@ struct gal_parameters {
 
 extern struct gal_parameters gal_parameters;
 
-/* /proc/driver/gc. The functions are in Rust. */
-struct gal_proc_answers {
-	int (*show)(struct seq_file *m);
-	ssize_t (*write)(const char __user *from, size_t bytes);
-};
-
-struct proc_dir_entry *gal_proc_create(const struct gal_proc_answers *answers);
-void gal_proc_remove(struct proc_dir_entry *entry);
-
-/* A file in debugfs. The functions are in Rust. */
-struct gal_debug_answers {
-	int (*show)(struct seq_file *m, const struct gal_debug_answers *answers);
+/* A file in debugfs or /proc. The functions are in Rust, and the answers static. */
+struct gal_file_answers {
+	int (*show)(struct seq_file *m, const struct gal_file_answers *answers);
 	ssize_t (*write)(const char __user *from, size_t bytes,
-			 const struct gal_debug_answers *answers);
+			 const struct gal_file_answers *answers);
 };
+
+struct proc_dir_entry *gal_proc_create(const char *name, const struct gal_file_answers *answers);
+void gal_proc_remove(struct proc_dir_entry *entry);
 
 /*
  * A file in debugfs that makes one record at a time. It needs CAP_SYS_ADMIN. A mark is a position, at first
@@ -134,10 +128,10 @@ struct gal_debug_records {
 void gal_debug_records_file(struct dentry *folder, const char *name,
 			    const struct gal_debug_records *records);
 
-/* The answers must be static. If a file cannot be created, the functions do not fail: it is missing. */
+/* If a file cannot be created, the functions do not fail: it is missing. */
 struct dentry *gal_debug_folder(const char *name);
 void gal_debug_file(struct dentry *folder, const char *name, bool writable,
-		    const struct gal_debug_answers *answers);
+		    const struct gal_file_answers *answers);
 void gal_debug_remove(struct dentry *folder);
 
 /* gpu_govern, an attribute of the platform driver. The first show creates it, the last hide removes it. */

@@ -54,27 +54,33 @@ void gal_hide_govern(void)
 		driver_remove_file(gal_govern_driver, &driver_attr_gpu_govern);
 }
 
-static int gal_proc_show(struct seq_file *m, void *v)
+static int gal_file_show(struct seq_file *m, void *v)
 {
-	const struct gal_proc_answers *answers = m->private;
+	const struct gal_file_answers *answers = m->private;
 
-	return answers->show(m);
+	return answers->show(m, answers);
+}
+
+static ssize_t gal_file_write(struct file *file, const char __user *from, size_t bytes,
+			      loff_t *position)
+{
+	const struct gal_file_answers *answers = ((struct seq_file *)file->private_data)->private;
+
+	return answers->write(from, bytes, answers);
 }
 
 static int gal_proc_open(struct inode *inode, struct file *file)
 {
-	return single_open(file, gal_proc_show, pde_data(inode));
+	return single_open(file, gal_file_show, pde_data(inode));
 }
 
-static ssize_t gal_proc_write_op(struct file *file, const char __user *from, size_t bytes,
-				 loff_t *position)
+static ssize_t gal_proc_write(struct file *file, const char __user *from, size_t bytes,
+			      loff_t *position)
 {
-	const struct gal_proc_answers *answers = pde_data(file_inode(file));
-
 	/* The opener, too: else it could pass the file to a privileged process that writes to it. */
 	if (!file_ns_capable(file, &init_user_ns, CAP_SYS_ADMIN))
 		return -EPERM;
-	return answers->write(from, bytes);
+	return gal_file_write(file, from, bytes, position);
 }
 
 static const struct proc_ops gal_proc_ops = {
@@ -82,12 +88,12 @@ static const struct proc_ops gal_proc_ops = {
 	.proc_read = seq_read,
 	.proc_lseek = seq_lseek,
 	.proc_release = single_release,
-	.proc_write = gal_proc_write_op,
+	.proc_write = gal_proc_write,
 };
 
-struct proc_dir_entry *gal_proc_create(const struct gal_proc_answers *answers)
+struct proc_dir_entry *gal_proc_create(const char *name, const struct gal_file_answers *answers)
 {
-	return proc_create_data("driver/gc", 0644, NULL, &gal_proc_ops, (void *)answers);
+	return proc_create_data(name, 0644, NULL, &gal_proc_ops, (void *)answers);
 }
 
 void gal_proc_remove(struct proc_dir_entry *entry)
@@ -95,24 +101,9 @@ void gal_proc_remove(struct proc_dir_entry *entry)
 	proc_remove(entry);
 }
 
-static int gal_debug_show(struct seq_file *m, void *v)
-{
-	const struct gal_debug_answers *answers = m->private;
-
-	return answers->show(m, answers);
-}
-
 static int gal_debug_open(struct inode *inode, struct file *file)
 {
-	return single_open(file, gal_debug_show, inode->i_private);
-}
-
-static ssize_t gal_debug_write(struct file *file, const char __user *from, size_t bytes,
-			       loff_t *position)
-{
-	const struct gal_debug_answers *answers = ((struct seq_file *)file->private_data)->private;
-
-	return answers->write(from, bytes, answers);
+	return single_open(file, gal_file_show, inode->i_private);
 }
 
 /* debugfs uses these at the close of a file that was removed. The owner keeps the module until then. */
@@ -120,7 +111,7 @@ static const struct file_operations gal_debug_ops = {
 	.owner = THIS_MODULE,
 	.open = gal_debug_open,
 	.read = seq_read,
-	.write = gal_debug_write,
+	.write = gal_file_write,
 	.llseek = seq_lseek,
 	.release = single_release,
 };
@@ -131,7 +122,7 @@ struct dentry *gal_debug_folder(const char *name)
 }
 
 void gal_debug_file(struct dentry *folder, const char *name, bool writable,
-		    const struct gal_debug_answers *answers)
+		    const struct gal_file_answers *answers)
 {
 	debugfs_create_file(name, writable ? 0600 : 0400, folder, (void *)answers, &gal_debug_ops);
 }

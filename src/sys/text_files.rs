@@ -45,11 +45,11 @@ struct Records {
     show: ShowRecord,
 }
 
-/// A file in debugfs.
+/// A file in debugfs or in `/proc`.
 #[repr(C)]
 pub(crate) struct File {
     // The first field, because C uses a pointer to the file as a pointer to this field.
-    answers: shim::gal_debug_answers,
+    answers: shim::gal_file_answers,
     records: Option<Records>,
     name: &'static CStr,
     show: Show,
@@ -60,7 +60,7 @@ impl File {
     /// A file that only root may read.
     pub(crate) const fn new(name: &'static CStr, show: Show) -> Self {
         Self {
-            answers: shim::gal_debug_answers {
+            answers: shim::gal_file_answers {
                 show: Some(show_file),
                 write: Some(write_file),
             },
@@ -108,7 +108,7 @@ impl fmt::Display for File {
 /// `m` belongs to a read of the file that contains `answers`.
 unsafe extern "C" fn show_file(
     m: *mut bindings::seq_file,
-    answers: *const shim::gal_debug_answers,
+    answers: *const shim::gal_file_answers,
 ) -> c_int {
     // SAFETY: `answers` is the first field of a static [`File`].
     let file = unsafe { &*answers.cast::<File>() };
@@ -123,7 +123,7 @@ unsafe extern "C" fn show_file(
 unsafe extern "C" fn write_file(
     from: *const c_char,
     bytes: usize,
-    answers: *const shim::gal_debug_answers,
+    answers: *const shim::gal_file_answers,
 ) -> isize {
     // SAFETY: `answers` is the first field of a static [`File`].
     let file = unsafe { &*answers.cast::<File>() };
@@ -241,50 +241,30 @@ impl Drop for Folder {
     }
 }
 
-/// The maximum length of a command, in bytes.
-pub(crate) const COMMAND_BYTES: usize = 256;
-
-/// The operations of `/proc/driver/gc`, which also accepts commands.
-pub(crate) trait ProcFile {
-    /// Prints the contents.
-    fn show(out: &SeqFile);
-
-    /// Handles a command.
-    fn command(text: &[u8]) -> Result;
-}
-
-/// `/proc/driver/gc`, with the callbacks of `T`.
+/// A file in `/proc`. Dropping it removes it.
 ///
 /// # Invariants
 ///
-/// `entry` came from `gal_proc_create` with the callbacks of `T` and is not removed yet.
-pub(crate) struct ProcEntry<T> {
+/// `entry` came from `gal_proc_create` and is not removed yet.
+pub(crate) struct ProcEntry {
     entry: *mut shim::proc_dir_entry,
     /// Keeps the callbacks loaded.
     _in_use: InUse,
-    _answers: PhantomData<fn() -> T>,
 }
 
 // SAFETY: It is only used to remove the entry, which any thread may do.
-unsafe impl<T> Send for ProcEntry<T> {}
+unsafe impl Send for ProcEntry {}
 // SAFETY: No method takes `&self`, so a shared reference gives access to nothing.
-unsafe impl<T> Sync for ProcEntry<T> {}
+unsafe impl Sync for ProcEntry {}
 
-impl<T: ProcFile> ProcEntry<T> {
-    const ANSWERS: shim::gal_proc_answers = shim::gal_proc_answers {
-        show: Some(Self::show),
-        write: Some(Self::write),
-    };
-
-    fn answers() -> &'static shim::gal_proc_answers {
-        &Self::ANSWERS
-    }
-
-    /// Creates `/proc/driver/gc`.
-    pub(crate) fn new() -> Result<Self> {
+impl ProcEntry {
+    /// Creates `file` in `/proc`. All may read it. Writing takes `CAP_SYS_ADMIN`, for the program
+    /// that has opened it, too. `ENOMEM`.
+    pub(crate) fn new(file: &'static File) -> Result<Self> {
         let in_use = InUse::new()?;
-        // SAFETY: The callbacks are static and need no data, so they may be called at any time.
-        let entry = unsafe { shim::gal_proc_create(Self::answers()) };
+        let answers = core::ptr::from_ref(file).cast();
+        // SAFETY: A C string, and static callbacks, which may be called at any time.
+        let entry = unsafe { shim::gal_proc_create(file.name.as_char_ptr(), answers) };
         if entry.is_null() {
             return Err(ENOMEM);
         }
@@ -292,36 +272,11 @@ impl<T: ProcFile> ProcEntry<T> {
         Ok(Self {
             entry,
             _in_use: in_use,
-            _answers: PhantomData,
         })
-    }
-
-    /// # Safety
-    ///
-    /// Called by seq_file for a read of the entry.
-    unsafe extern "C" fn show(m: *mut bindings::seq_file) -> c_int {
-        // SAFETY: `m` is valid during the call.
-        T::show(unsafe { SeqFile::from_raw(m) });
-        0
-    }
-
-    /// Handles a write to the entry. `from` may be any user pointer.
-    extern "C" fn write(from: *const c_char, bytes: usize) -> isize {
-        let mut text = [0; COMMAND_BYTES];
-        let part = bytes.min(COMMAND_BYTES);
-        let result = UserSlice::new(UserPtr::from_addr(from as usize), part)
-            .reader()
-            .read_slice(&mut text[..part])
-            .and_then(|()| T::command(&text[..part]));
-        match (result, isize::try_from(bytes)) {
-            (Ok(()), Ok(bytes)) => bytes,
-            (Ok(()), Err(_)) => EINVAL.to_errno() as isize,
-            (Err(error), _) => error.to_errno() as isize,
-        }
     }
 }
 
-impl<T> Drop for ProcEntry<T> {
+impl Drop for ProcEntry {
     fn drop(&mut self) {
         // SAFETY: By the type invariant. The call waits for readers and writers.
         unsafe { shim::gal_proc_remove(self.entry) }
