@@ -37,145 +37,89 @@ mod cases {
     fn sources_are_read_as_far_as_the_rectangle_goes() {
         let part = [corner(1, 2), corner(20, 30)];
         let stretch = (0x1234, 4 << 12 | 6);
+        let gdi = (0x1234, 1 << 24 | 4 << 12 | 6);
         let config = |format: u32, bits: u32| (0x120C, format << 24 | bits);
+        // The bytes up to the end of the rectangle, and states of several rows.
+        let (all, relative) = (27 * 256 + 76, config(6, 1 << 6));
+        let no_source = (0x125C, 3 << 20 | 0xF0F0);
+        let (half_x, twice_y, one) = ((0x1220, 0x8000), (0x1224, 0x2_0000), (0x1214, corner(1, 1)));
+        let (least_x, least_y) = ((0x1220, 0x10000 / 19), (0x1224, 0x10000 / 28));
+        let (zero_x, zero_y) = ((0x1220, 0), (0x1224, 0));
+        let (tiled, blocks, pattern) = (config(6, 1 << 7), (0x1300, 8), (0x123C, 1 << 4 | 4));
         for (others, wanted) in [
             // 19 x 28 pixels.
-            (&[][..], 27 * 256 + 76),
+            (&[][..], all),
             (&[(0x1210, corner(3, 4))], 31 * 256 + 88),
-            (&[config(6, 1 << 6)], 29 * 256 + 80),
-            (&[config(6, 1 << 6), (0x1210, corner(3, 4))], 33 * 256 + 92),
+            (&[relative], 29 * 256 + 80),
+            (&[relative, (0x1210, corner(3, 4))], 33 * 256 + 92),
             // Before the source.
             (&[(0x1210, corner(0xFFFF, 0))], 0),
-            (
-                &[config(6, 1 << 6), (0x1210, corner(0xFFFF, 0xFFFE))],
-                27 * 256 + 76,
-            ),
+            (&[relative, (0x1210, corner(0xFFFF, 0xFFFE))], all),
             // Stretched: the last pixel begins at 18 / 2 and 27 x 2.
-            (
-                &[stretch, (0x1220, 0x8000), (0x1224, 0x2_0000)],
-                54 * 256 + 40,
-            ),
+            (&[stretch, half_x, twice_y], 54 * 256 + 40),
             // The size of the source counts as read, in a stretch.
             (
                 &[
                     stretch,
                     (0x1210, corner(2, 2)),
                     (0x1214, corner(40, 10)),
-                    (0x1220, 0x8000),
-                    (0x1224, 0x2_0000),
+                    half_x,
+                    twice_y,
                 ],
                 56 * 256 + 42 * 4,
             ),
             (
-                &[
-                    stretch,
-                    config(6, 1 << 6),
-                    (0x1214, corner(40, 10)),
-                    (0x1220, 0),
-                    (0x1224, 0),
-                ],
+                &[stretch, relative, (0x1214, corner(40, 10)), zero_x, zero_y],
                 29 * 256 + 41 * 4,
             ),
-            (&[(0x1214, corner(64, 32))], 27 * 256 + 76),
+            (&[(0x1214, corner(64, 32))], all),
             // Rounded to the nearest pixel: 40.5.
             (&[stretch, (0x1224, 0x1_8000)], 41 * 256 + 76),
             // The origin's fraction is added.
             (&[stretch, (0x1278, 0x8000 << 16)], 28 * 256 + 76),
             (&[stretch, (0x1278, 0x7FFF << 16)], 27 * 256 + 76),
             // A source of one pixel is not rounded: a 28th of it for each row.
-            (
-                &[
-                    stretch,
-                    (0x1214, corner(1, 1)),
-                    (0x1220, 0x10000 / 19),
-                    (0x1224, 0x10000 / 28),
-                ],
-                4,
-            ),
+            (&[stretch, one, least_x, least_y], 4),
             // Unless its origin has a fraction, in the same direction.
+            (&[stretch, one, least_x, least_y, (0x1278, 0xFFFF)], 12),
             (
-                &[
-                    stretch,
-                    (0x1214, corner(1, 1)),
-                    (0x1220, 0x10000 / 19),
-                    (0x1224, 0x10000 / 28),
-                    (0x1278, 0xFFFF),
-                ],
-                12,
-            ),
-            (
-                &[
-                    stretch,
-                    (0x1214, corner(1, 1)),
-                    (0x1220, 0x10000 / 19),
-                    (0x1224, 0x10000 / 28),
-                    (0x1278, 1 << 16),
-                ],
+                &[stretch, one, least_x, least_y, (0x1278, 1 << 16)],
                 256 + 4,
             ),
-            (&[stretch, (0x1220, 0), (0x1224, 0x10000 / 28)], 256 + 4),
-            (
-                &[
-                    stretch,
-                    (0x1214, corner(1, 1)),
-                    (0x1220, 0),
-                    (0x1224, 0x10000 / 28 + 1),
-                ],
-                256 + 4,
-            ),
+            (&[stretch, zero_x, least_y], 256 + 4),
+            (&[stretch, one, zero_x, (0x1224, 0x10000 / 28 + 1)], 256 + 4),
             // The last of the pixels that the last pixel covers.
             (
-                &[
-                    (0x1234, 1 << 24 | 4 << 12 | 6),
-                    (0x1220, 0x2_0000),
-                    (0x1224, 0x2_0000),
-                ],
+                &[gdi, (0x1220, 0x2_0000), twice_y],
                 55 * 256 + 38 * 4,
             ),
             (
-                &[
-                    (0x1234, 1 << 24 | 4 << 12 | 6),
-                    (0x1220, 0x2_0000),
-                    (0x1224, 0x2_0000),
-                    (0x1278, 1 << 16),
-                ],
+                &[gdi, (0x1220, 0x2_0000), twice_y, (0x1278, 1 << 16)],
                 56 * 256 + 38 * 4,
             ),
             // A relative origin: factors may not count.
-            (
-                &[stretch, config(6, 1 << 6), (0x1220, 0), (0x1224, 0)],
-                29 * 256 + 80,
-            ),
+            (&[stretch, relative, zero_x, zero_y], 29 * 256 + 80),
             // Not used: the operation, and not the transparency.
-            (&[(0x125C, 3 << 20 | 0xF0F0)], 0),
+            (&[no_source], 0),
             (&[(0x125C, 2 << 20 | 0xCCF0)], 0),
-            (&[(0x125C, 3 << 20 | 0xCCF0)], 27 * 256 + 76),
-            (&[(0x125C, 3 << 20 | 0xF0F0), (0x12D4, 2)], 27 * 256 + 76),
-            (
-                &[(0x125C, 3 << 20 | 0xF0F0), (0x12D4, 1 << 16)],
-                27 * 256 + 76,
-            ),
-            (&[(0x125C, 3 << 20 | 0xF0F0), (0x12D4, 1 << 12 | 2)], 0),
+            (&[(0x125C, 3 << 20 | 0xCCF0)], all),
+            (&[no_source, (0x12D4, 2)], all),
+            (&[no_source, (0x12D4, 1 << 16)], all),
+            (&[no_source, (0x12D4, 1 << 12 | 2)], 0),
             // A draw that blends.
-            (&[(0x125C, 3 << 20 | 0xF0F0), (0x127C, 1)], 27 * 256 + 76),
+            (&[no_source, (0x127C, 1)], all),
             // Formats: bytes, pairs, bits, bits from the command.
             (&[config(9, 0)], 27 * 256 + 19),
             (&[config(7, 0)], 27 * 256 + 40),
             (&[config(10, 0)], 27 * 256 + 3),
             (&[config(10, 1 << 8)], 0),
             // Tiles and blocks. A core without the feature reads rows.
-            (&[config(6, 1 << 7)], 27 * 256 + 76),
-            (&[config(6, 1 << 7), (0x1204, 8)], 24 * 8 + 80 * 4),
-            (&[config(6, 1 << 7), (0x1300, 8)], 64 * 256),
-            (
-                &[config(6, 1 << 7), (0x1300, 8), (0x1204, 0x2000)],
-                27 * 0x2000 + 76,
-            ),
-            (&[config(6, 0), (0x1300, 8)], 64 * 256),
-            (
-                &[config(6, 0), (0x1300, 8), (0x1204, 0x2000)],
-                27 * 0x2000 + 76,
-            ),
+            (&[tiled], all),
+            (&[tiled, (0x1204, 8)], 24 * 8 + 80 * 4),
+            (&[tiled, blocks], 64 * 256),
+            (&[tiled, blocks, (0x1204, 0x2000)], 27 * 0x2000 + 76),
+            (&[config(6, 0), blocks], 64 * 256),
+            (&[config(6, 0), blocks, (0x1204, 0x2000)], 27 * 0x2000 + 76),
             (&[(0x1300, 1)], 0),
             (&[(0x1300, 1 << 1)], 0),
             (&[(0x1300, 1 << 4)], 0),
@@ -191,34 +135,13 @@ mod cases {
             // Rotated.
             (&[(0x12BC, 5)], 31 * 256 + 256),
             (&[(0x12BC, 3)], 0),
-            (&[(0x12BC, 1 << 8 | 5)], 27 * 256 + 76),
+            (&[(0x12BC, 1 << 8 | 5)], all),
             // A pattern of 8 x 8 pixels, or of one color.
-            (
-                &[
-                    (0x1234, 0x1006),
-                    (0x125C, 3 << 20 | 0xF0F0),
-                    (0x123C, 1 << 4 | 4),
-                ],
-                128,
-            ),
-            (
-                &[
-                    (0x1234, 0x1006),
-                    (0x125C, 3 << 20 | 0xF0F0),
-                    (0x123C, 1 << 4 | 10),
-                ],
-                0,
-            ),
+            (&[(0x1234, 0x1006), no_source, pattern], 128),
+            (&[(0x1234, 0x1006), no_source, (0x123C, 1 << 4 | 10)], 0),
             // A clear reads the pattern if the operation uses it, but no source.
-            (
-                &[
-                    (0x1234, 6),
-                    (0x125C, 3 << 20 | 0xF0F0),
-                    (0x123C, 1 << 4 | 4),
-                ],
-                128,
-            ),
-            (&[(0x1234, 6), (0x123C, 1 << 4 | 4)], 0),
+            (&[(0x1234, 6), no_source, pattern], 128),
+            (&[(0x1234, 6), pattern], 0),
         ] {
             // 0 is also what nothing is read for.
             let found = read(true, others, part);
@@ -244,10 +167,9 @@ mod cases {
         }
         // An older engine has another place for the format, and for transparency.
         assert_eq!(read(false, &[(0x120C, 9)], part), 27 * 256 + 19);
-        let rop = (0x125C, 3 << 20 | 0xF0F0);
-        assert_eq!(read(false, &[rop, (0x120C, 9)], part), 0);
+        assert_eq!(read(false, &[no_source, (0x120C, 9)], part), 0);
         assert_eq!(
-            read(false, &[rop, (0x120C, 2 << 4 | 9)], part),
+            read(false, &[no_source, (0x120C, 2 << 4 | 9)], part),
             27 * 256 + 19
         );
     }
