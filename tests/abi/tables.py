@@ -293,7 +293,7 @@ pub(crate) static ALIASES: &[(&str, u8)] = &[
         for generation in self.generations:
             for name in sorted(generation.commands, key=generation.commands.get):
                 names.setdefault(name)
-        rows = "".join(f'    {camel(name)} = "{name}",\n' for name in names)
+        rows = wrap([f'{camel(name)} = "{name}",' for name in names], 4)
         return f"command_names! {{\n{rows}}}\n\n"
 
     def counter_lists(self):
