@@ -303,8 +303,11 @@ pub(crate) fn process_id(task: &Task) -> i32 {
 
 /// The leader of the process with ID `number` in the caller's namespace. `None`: there is none.
 pub(crate) fn leader_of(number: i32) -> Option<ARef<Task>> {
-    // SAFETY: The call looks up the number under RCU. It returns null if no process has it.
-    let leader = NonNull::new(unsafe { shim::gal_find_leader(number) })?;
+    let of = bindings::pid_type_PIDTYPE_TGID;
+    let _reader = kernel::sync::rcu::read_lock();
+    // SAFETY: RCU keeps the number between both calls. They return null if no process has it.
+    let leader = unsafe { bindings::get_pid_task(bindings::find_vpid(number), of) };
+    let leader = NonNull::new(leader)?;
     // SAFETY: The call passes a reference to the result. `Task` is a transparent wrapper.
     Some(unsafe { ARef::from_raw(leader.cast()) })
 }

@@ -530,11 +530,12 @@ impl Drop for Pages {
         match &mut self.origin {
             Origin::Allocated(orders) => {
                 let mut at = 0;
+                let both = kernel::dma::DataDirection::Bidirectional.into();
                 for &order in orders.iter() {
                     let (block, dma) = (self.pages[at], self.dma[at]);
                     // SAFETY: By the type invariant the block is ours, and nothing uses it after
                     // this drop.
-                    unsafe { shim::gal_free_block(dev, block, order.into(), dma) };
+                    unsafe { bindings::dma_free_pages(dev, PAGE_SIZE << order, block, dma, both) };
                     at += 1 << order;
                 }
             }

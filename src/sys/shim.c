@@ -11,7 +11,6 @@
 #include <linux/math64.h>
 #include <linux/mm.h>
 #include <linux/module.h>
-#include <linux/pid.h>
 #include <linux/sched/signal.h>
 #include <linux/sched/task.h>
 #include <linux/sizes.h>
@@ -227,12 +226,6 @@ u64 gal_count_ns(u64 counts)
 size_t gal_decimal(char *to, size_t bytes, u64 number)
 {
 	return scnprintf(to, bytes, "%llu", number);
-}
-
-struct task_struct *gal_find_leader(pid_t number)
-{
-	guard(rcu)();
-	return get_pid_task(find_vpid(number), PIDTYPE_TGID);
 }
 
 u32 gal_user_id(void)

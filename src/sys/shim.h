@@ -181,9 +181,7 @@ int gal_nice(void);
 void gal_preempt_disable(void);
 void gal_preempt_enable(void);
 struct page *gal_alloc_block(struct device *dev, unsigned int order, dma_addr_t *dma);
-void gal_free_block(struct device *dev, struct page *page, unsigned int order, dma_addr_t dma);
 unsigned long gal_lock_limit(void);
-bool gal_may_lock_all(void);
 unsigned long gal_folio_pages(struct page *page, phys_addr_t *start);
 phys_addr_t gal_page_address(struct page *page);
 bool gal_reaches(struct device *dev, phys_addr_t start, size_t bytes);
@@ -257,7 +255,6 @@ int gal_wait_until(struct dma_fence *fence, ktime_t end, bool outlasts);
 int gal_wait_fence(int fd, unsigned int milliseconds, bool outlasts);
 
 /* The caller. */
-struct task_struct *gal_find_leader(pid_t number);
 u32 gal_user_id(void);
 u32 gal_effective_user_id(void);
 u64 gal_jiffies64(void);

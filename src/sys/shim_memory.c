@@ -20,7 +20,6 @@
 #include <linux/of_reserved_mem.h>
 #include <linux/sched/signal.h>
 #include <linux/sizes.h>
-#include <linux/user_namespace.h>
 #include <linux/vmalloc.h>
 #include <linux/vmstat.h>
 
@@ -219,20 +218,9 @@ struct page *gal_alloc_block(struct device *dev, unsigned int order, dma_addr_t 
 	return page;
 }
 
-void gal_free_block(struct device *dev, struct page *page, unsigned int order, dma_addr_t dma)
-{
-	dma_free_pages(dev, PAGE_SIZE << order, page, dma, DMA_BIDIRECTIONAL);
-}
-
 unsigned long gal_lock_limit(void)
 {
 	return rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
-}
-
-/* Checked on each pin. Most callers lack the capability, so do not audit. */
-bool gal_may_lock_all(void)
-{
-	return ns_capable_noaudit(&init_user_ns, CAP_IPC_LOCK);
 }
 
 /* While a page of a folio is pinned, the folio is neither split nor moved. */
