@@ -21,7 +21,8 @@ pub(crate) use codec::{
     default_pool,
     records::*,
     Format,
-    IdentityWords, //
+    IdentityWords,
+    ShownHandle, //
 };
 pub(crate) use extensions::Foreign;
 pub(crate) use layout::{

@@ -278,7 +278,7 @@ impl VectorFormat {
                 bytes: word(2).into(),
                 info: word(3),
             }),
-            _ => Record::Other,
+            number => Record::Other { number, name: "" },
         }
     }
 }

@@ -135,20 +135,27 @@ impl Change {
         )
     }
 
-    /// The event half of UNLOCK. Without `all`, it unlocks only page-backed nodes.
-    pub(super) fn unlock(process: &Arc<Process>, node: u32, all: bool) -> Result<ListArc<Self>> {
-        let is_wrapped = is_wrapped(process, node);
+    /// The event half of UNLOCK. Without `all`, it unlocks only page-backed nodes. `None`: there
+    /// is no such node.
+    pub(super) fn unlock(
+        process: &Arc<Process>,
+        node: u32,
+        all: bool,
+    ) -> Result<Option<ListArc<Self>>> {
+        let Some(is_wrapped) = is_wrapped(process, node) else {
+            return Ok(None);
+        };
         let kind = Kind::Unlock {
             node,
             all,
             is_wrapped,
         };
-        Self::new(process, kind)
+        Self::new(process, kind).map(Some)
     }
 
     /// The free of a claimed node.
     pub(super) fn free(process: &Arc<Process>, node: u32) -> Result<ListArc<Self>> {
-        let is_wrapped = is_wrapped(process, node);
+        let is_wrapped = is_wrapped(process, node).unwrap_or(false);
         Self::new(process, Kind::Free { node, is_wrapped })
     }
 
@@ -203,9 +210,9 @@ impl Changes {
     }
 }
 
-/// Whether the node of a handle is wrapped memory of the process.
-pub(super) fn is_wrapped(process: &Process, handle: u32) -> bool {
+/// Whether the node of a handle is wrapped memory of the process. `None`: there is no such node.
+pub(super) fn is_wrapped(process: &Process, handle: u32) -> Option<bool> {
     let tables = process.tables();
     let entry = tables.nodes.get(handle);
-    entry.is_some_and(|entry| entry.back.is_some())
+    entry.map(|entry| entry.back.is_some())
 }

@@ -56,9 +56,11 @@ use crate::{
         ProcessLedgers,
         Reply,
         Request,
+        ShownHandle,
         Text, //
     },
     hw::MmuVersion,
+    log::debug_client,
     prelude::*,
     ring::GPU_TIMEOUT,
     stream::{
@@ -288,11 +290,13 @@ impl Process {
                 context,
                 must_exist,
             } => {
-                let existed = contexts::detach(self, context);
-                if existed || !must_exist {
+                if contexts::detach(self, context) {
                     Ok(Reply::Nothing)
-                } else {
+                } else if must_exist {
                     Err(Error::InvalidObject)
+                } else {
+                    debug_client!(in Kernel, "DETACH: the process has no context {}", ShownHandle(context));
+                    Ok(Reply::Nothing)
                 }
             }
             Request::Commit(commit) => {

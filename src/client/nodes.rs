@@ -170,7 +170,7 @@ pub(super) fn free(process: &Arc<Process>, handle: u32, if_unlocked: bool) -> Re
         return Ok(());
     }
     let owner = shared::owner_of(process, handle);
-    if change::is_wrapped(&owner, handle) {
+    if change::is_wrapped(&owner, handle) == Some(true) {
         waits::wait_for_own_work(&owner)?;
     }
     if let Claimed::Import = claim(&owner, handle, if_unlocked)? {

@@ -42,14 +42,20 @@ use crate::{
     abi::{
         self,
         Format,
-        Record, //
+        NamedBuffer,
+        Record,
+        ShownHandle, //
     },
     limits::{
         MAX_RECORDS,
         MAX_TIMERS, //
     },
-    log::debug_client,
+    log::{
+        self,
+        debug_client, //
+    },
     memory::Word,
+    modes::Zone,
     prelude::*,
     sys::user::UserWords, //
 };
@@ -60,6 +66,52 @@ enum Claim {
     UserMemory(Detached<Mapped>),
     /// A node, claimed in the table of its owner.
     Node(Arc<Process>, u32, Claimed),
+    /// Nothing: a record that is left out. The log says so when the queue has been submitted.
+    Nothing(Record),
+}
+
+/// A record of a process's queue that is left out, for the log.
+struct LeftOut<'a>(&'a Process, Record);
+
+impl fmt::Display for LeftOut<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self.1 {
+            Record::Signal { .. } => "a SIGNAL record",
+            Record::Unlock { .. } => "an UNLOCK_VIDEO_MEMORY record",
+            Record::FreeNode { .. } => "a FREE_VIDEO_MEMORY record",
+            Record::FreeBuffer(_) => "a record that frees a buffer",
+            Record::UnmapUser(_) => "an UNMAP_USER_MEMORY record",
+            Record::Timestamp { .. } => "a TIMESTAMP record",
+            _ => "a record",
+        };
+        write!(f, "{what} is left out: ")?;
+        match self.1 {
+            Record::Signal { id, process } if !means(self.0, process) => {
+                write!(f, "signal {id:#x} is for process {process:#x}")
+            }
+            Record::Signal { id, .. } => write!(f, "{id:#x} is no signal of the process's"),
+            Record::Unlock { node, .. } | Record::FreeNode { node } => {
+                f.write_fmt(fmt!("there is no node {}", ShownHandle(node)))
+            }
+            Record::FreeBuffer(NamedBuffer { handle, .. }) => {
+                f.write_fmt(fmt!("there is no buffer {}", ShownHandle(handle)))
+            }
+            Record::UnmapUser(named) => {
+                f.write_fmt(fmt!("there is no info {}", ShownHandle(named.info)))
+            }
+            Record::Timestamp { timer, .. } => {
+                write!(f, "there is no timer {timer:#x}, but {MAX_TIMERS}")
+            }
+            Record::Other { number, name: "" } => write!(f, "command {number} is none of a queue"),
+            Record::Other { name, .. } if name == "TIMESTAMP" => {
+                f.write_str("request of TIMESTAMP is neither 0 (stop) nor 1 (start)")
+            }
+            Record::Other { number, name } => {
+                write!(f, "command {number} (gcvHAL_{name}) is none of a queue")
+            }
+            _ => f.write_str("it does nothing"),
+        }
+    }
 }
 
 /// A list of records, resolved to actions.
@@ -85,6 +137,13 @@ fn is_named(process: &Process, number: u64) -> bool {
         || number == 0
         || !process.clients.has(number)
         || number == kernel::current!().group_leader().pid()
+}
+
+/// Whether a SIGNAL record with process `number` may mean a signal that this process can find: as
+/// [`is_named`], or signals are shared.
+#[inline(always)]
+fn means(process: &Process, number: u64) -> bool {
+    is_named(process, number) || signals::shares_signals(process)
 }
 
 impl<'a> Queue<'a> {
@@ -163,24 +222,15 @@ impl<'a> Queue<'a> {
             Record::Signal {
                 id,
                 process: target,
-            } if is_named(process, target) || signals::shares_signals(process) => {
-                match signals::find(process, id) {
-                    Ok(signal) => Action::Signal(signal),
-                    Err(_) => {
-                        debug_client!(in Event,
-                            "a SIGNAL record is left out: {id:#x} is no signal of the process's");
-                        return Ok(());
-                    }
-                }
-            }
-            Record::Signal { id, process } => {
-                debug_client!(in Event,
-                    "a SIGNAL record is left out: signal {id:#x} is for process {process:#x}");
-                return Ok(());
-            }
-            Record::Unlock { node, by_event } => {
-                Action::Change(Change::unlock(process, node, by_event)?)
-            }
+            } if means(process, target) => match signals::find(process, id) {
+                Ok(signal) => Action::Signal(signal),
+                Err(_) => return self.leave_out(record),
+            },
+            Record::Signal { .. } => return self.leave_out(record),
+            Record::Unlock { node, by_event } => match Change::unlock(process, node, by_event)? {
+                Some(change) => Action::Change(change),
+                None => return self.leave_out(record),
+            },
             Record::Count { address, up } => {
                 let counter = self.counter(address)?;
                 self.count(Count {
@@ -207,9 +257,7 @@ impl<'a> Queue<'a> {
                 // Allocate first, because nothing may fail after a claim.
                 let change = Change::free(&owner, node)?;
                 let Ok(claimed) = nodes::claim(&owner, node, false) else {
-                    debug_client!(in Event,
-                        "a FREE_VIDEO_MEMORY record is left out: there is no node {node:#x}");
-                    return Ok(());
+                    return self.leave_out(record);
                 };
                 let is_node = matches!(claimed, Claimed::Node);
                 self.claim(Claim::Node(owner, node, claimed))?;
@@ -222,7 +270,7 @@ impl<'a> Queue<'a> {
             Record::FreeBuffer(named) => {
                 let detached = match process.tables().buffers.detach(named.handle) {
                     Ok(detached) => detached,
-                    Err(Error::NotFound) => return Ok(()),
+                    Err(Error::NotFound) => return self.leave_out(record),
                     Err(error) => return Err(error),
                 };
                 return self.claim(Claim::Buffer(detached));
@@ -231,7 +279,7 @@ impl<'a> Queue<'a> {
                 // Allocate first, because nothing may fail after a claim.
                 let memory = match process.tables().user_memory.get(named.info) {
                     Some(mapped) => mapped.memory().map(|memory| (**memory).clone()),
-                    None => return Ok(()),
+                    None => return self.leave_out(record),
                 };
                 let back = match memory {
                     Some(memory) => Some(Change::new(
@@ -242,7 +290,7 @@ impl<'a> Queue<'a> {
                 };
                 let detached = match process.tables().user_memory.detach(named.info) {
                     Ok(detached) => detached,
-                    Err(Error::NotFound) => return Ok(()),
+                    Err(Error::NotFound) => return self.leave_out(record),
                     Err(error) => return Err(error),
                 };
                 let node = match &detached.object {
@@ -278,13 +326,12 @@ impl<'a> Queue<'a> {
             }
             Record::Timestamp { timer, start } => {
                 if u32_as_usize(timer) >= MAX_TIMERS {
-                    debug_client!(in Event,
-                        "a TIMESTAMP record is left out: there is no timer {timer:#x}, but {MAX_TIMERS}");
-                    return Ok(());
+                    return self.leave_out(record);
                 }
                 Action::Timestamp(process.clone(), timer, start)
             }
-            Record::CommitDone | Record::Other => return Ok(()),
+            Record::CommitDone => return Ok(()),
+            Record::Other { .. } => return self.leave_out(record),
         };
         self.events.push(action)
     }
@@ -316,9 +363,22 @@ impl<'a> Queue<'a> {
         Ok(claims.push(claim, sys::GFP_CLIENT)?)
     }
 
+    /// Leaves `record` out. Notes it for the log, which has no such line if the queue is refused.
+    #[cold]
+    #[inline(never)]
+    fn leave_out(&mut self, record: Record) -> Result {
+        if log::debugs(Zone::Event) {
+            // If this fails, the log lacks a line.
+            let _ = self.claim(Claim::Nothing(record));
+        }
+        Ok(())
+    }
+
     /// Whether the queue has neither actions nor claims.
     pub(super) fn is_empty(&self) -> bool {
-        self.events.is_empty() && self.claims.is_none()
+        let is_nothing = |claim: &Claim| matches!(claim, Claim::Nothing(_));
+        let claims = self.claims.as_ref();
+        self.events.is_empty() && claims.is_none_or(|claims| claims.iter().all(is_nothing))
     }
 
     /// Checks the words to write again, if ranges were removed since the lookup. Memory that is
@@ -379,7 +439,7 @@ impl<'a> Queue<'a> {
                     }
                 }
                 // The last unlock removes the node's addresses.
-                Claim::Node(..) => {}
+                Claim::Node(..) | Claim::Nothing(_) => {}
             }
         }
     }
@@ -431,6 +491,9 @@ impl<'a> Queue<'a> {
                     }
                 }
                 Claim::Node(..) => {}
+                Claim::Nothing(record) => {
+                    debug_client!(in Event, "{}", LeftOut(self.process, record))
+                }
             }
         }
     }
@@ -458,6 +521,7 @@ impl Queue<'_> {
                     self.process.tables().user_memory.put_back(detached);
                 }
                 Claim::Node(owner, node, claimed) => nodes::unclaim(&owner, node, &claimed),
+                Claim::Nothing(_) => {}
             }
         }
     }

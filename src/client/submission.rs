@@ -268,6 +268,7 @@ pub(super) fn event_commit(
     let mut queue = Queue::empty(process, core.engine().empty_payload());
     queue.read(first, format)?;
     if queue.is_empty() {
+        queue.submitted();
         return Ok(Reply::Nothing);
     }
     let reply = submit(process, core, None, &mut queue)?.into();

@@ -11,6 +11,8 @@ use crate::{
         Foreign,
         Parts,
         Request,
+        SharedBuffer as Shared,
+        ShownHandle,
         Surface,
         UserSignal as Signal, //
     },
@@ -52,9 +54,9 @@ impl fmt::Display for Refused<'_> {
 /// Writes the text of the first row that has the request and the error.
 macro_rules! reasons {
     ($self:ident, $f:ident; $($request:pat, $error:pat $(, if $guard:expr)?
-        => $text:literal $(, $value:expr)*;)*) => {
+        => $text:tt $(, $value:expr)*;)*) => {
         match ($self.request, $self.error) {
-            $(($request, $error) $(if $guard)? => write!($f, $text $(, $value)*),)*
+            $(($request, $error) $(if $guard)? => $f.write_fmt(fmt!($text $(, $value)*)),)*
         }
     };
 }
@@ -104,6 +106,8 @@ impl Refused<'_> {
     fn reason(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         use Request::*;
         reasons! { self, f;
+            Refused(_), Error::InvalidArgument, if self.name == "WRAP_USER_MEMORY"
+                => "flag must have one of gcvALLOC_FLAG_USERMEMORY and gcvALLOC_FLAG_DMABUF";
             Refused(_), Error::InvalidArgument
                 => "this generation has no such command, or only in queues, or one of its fields (a sub-command, flags) has a value that there is not";
             _, Error::GpuNotResponding, if self.core.is_ok()
@@ -125,15 +129,15 @@ impl Refused<'_> {
             _, _, if self.cannot_map()
                 => "no room to map it: RLIMIT_AS, mlockall, or too little memory";
             FreeContiguous(named), Error::InvalidArgument
-                => "physical {:#x}, logical {:#x}, bytes {:#x}: none may be 0", named.handle, named.user, named.bytes;
-            FreeContiguous(named), _ => "physical {:#x} is no buffer of the process's", named.handle;
+                => "buffer {}, logical {:#x}, bytes {:#x}: none may be 0", ShownHandle(named.handle), named.user, named.bytes;
+            FreeContiguous(named), _ => "{} is no buffer of the process's", ShownHandle(named.handle);
             AllocateLinear { bytes, alignment, kind, pool }, _
                 => "{bytes:#x} bytes, alignment {alignment:#x}, type {kind:#x}, pool {pool:#x}";
             AllocateSurface(surface), _ => "{surface:x?}";
             Lock { node, .. } | Unlock { node, .. } | NameNode { node } | ExportNode { node, .. }
                 | WaitNode { node } | SetMetadata { node, .. } | ReadMetadata { node }
                 | FinishUnlock { node, .. } | FreeNode { node, .. },
-                Error::InvalidObject | Error::InvalidData => "{node:#x} {NOT_A_NODE}";
+                Error::InvalidObject | Error::InvalidData => "{} {NOT_A_NODE}", ShownHandle(*node);
             Lock { node, .. }, Error::MemoryLocked
                 => "node {node:#x} is mapped already: UNLOCK comes first";
             Lock { node, .. }, Error::InvalidRequest
@@ -142,17 +146,21 @@ impl Refused<'_> {
             FreeNode { node, .. }, Error::MemoryLocked => "node {node:#x} is locked";
             UserSignal(Signal::Destroy { id } | Signal::Signal { id, .. } | Signal::Wait { id, .. }
                 | Signal::Map { id }), Error::NotFound => "{id:#x} is no signal of the process's";
-            Detach { context, .. }, _ => "{context:#x} is no context of the process's";
+            Detach { context, .. }, _ => "{} is no context of the process's", ShownHandle(*context);
+            ImportNode { name }, Error::NotFound => "no node has the name {name:#x} (NAME_VIDEO_MEMORY gives names)";
+            SharedBuffer(Shared::Map { id }), Error::NotFound => "there is no shared buffer {}", ShownHandle(*id);
+            SharedBuffer(Shared::Destroy { id } | Shared::Write { id, .. } | Shared::Read { id, .. }), Error::NotFound
+                => "{} is no shared buffer of the process's: MAP comes first", ShownHandle(*id);
             UserSignal(_), Error::InvalidArgument
                 => "no such sub-command, or useLinuxSignal=1: there are no user signals";
-            Cache(range), Error::InvalidObject => "{:#x} {NOT_A_NODE}", range.node.unwrap_or(0);
+            Cache(range), Error::InvalidObject | Error::NotFound => "{} {NOT_A_NODE}", ShownHandle(range.node.unwrap_or(0));
             Cache(range), Error::InvalidAddress
                 => "{:#x} bytes at {:#x} are not inside of node {:#x}", range.bytes, range.user, range.node.unwrap_or(0);
             Cache(range), Error::InvalidArgument
                 => "operation {:#x} of {:#x} bytes at {:#x}: no such operation, or nothing to do it to", range.operation, range.bytes, range.user;
             MapMemory { handle } | UnmapMemory { handle }, Error::NotFound
-                => "{handle:#x} is no buffer of the process's";
-            MapMemory { handle } | UnmapMemory { handle }, _ => "buffer {handle:#x} is 0, or not mapped";
+                => "{} is no buffer of the process's", ShownHandle(*handle);
+            MapMemory { handle } | UnmapMemory { handle }, _ => "buffer {} is 0, or not mapped", ShownHandle(*handle);
             MapPool { .. } | UnmapPool { .. }, Error::InvalidArgument
                 => "the pool is not mapped, or no address or bytes are named";
             MapUser { user, bytes } | Wrap { what: Foreign::User { user, bytes }, .. }, Error::InvalidArgument
@@ -165,7 +173,7 @@ impl Refused<'_> {
                 => "{bytes:#x} bytes at physical address {physical:#x} are not in allowedRanges";
             UnmapUser(named), Error::InvalidArgument
                 => "memory {:#x}, size {:#x}, info {:#x}: none may be 0", named.user, named.bytes, named.info;
-            UnmapUser(named), Error::NotFound => "info {:#x} is no user memory of the process's", named.info;
+            UnmapUser(named), Error::NotFound => "info {} is no user memory of the process's", ShownHandle(named.info);
             QueryTimer { timer }, Error::InvalidArgument => "there is no timer {timer:#x}";
             Database { process }, Error::InvalidData => "process {} is another", process.unwrap_or(0);
             SetScale { scale }, Error::InvalidArgument => "the scale is {scale:#x}: it is 1 to 64";
@@ -173,9 +181,9 @@ impl Refused<'_> {
                 => "hardwareType is {:#x} and coreIndex {:#x}: there is no such core", self.selector.numbers().0, self.selector.numbers().1;
             Attach { .. } | Stall { .. } | EventCommit { .. } | VectorCommit(_) | QueryCommandBuffer
                 | Commit(_) | CommitAll { .. }, Error::InvalidArgument
-                => "see the line before; without one, the core that hardwareType names does not do this";
-            Commit(_) | CommitAll { .. }, _
-                => "see the line before: of such lines there are ten in 5 s at most";
+                => "see the line before, if it is not left out (ten in 5 s at most); or the core that hardwareType names does not do this";
+            Commit(_) | CommitAll { .. } | EventCommit { .. }, _
+                => "see the line before, if it is not left out (ten in 5 s at most)";
             _, _ => "the interface's page says what this status means here";
         }
     }
@@ -217,6 +225,15 @@ mod tests {
             b"gcvHAL_FREE_VIDEO_MEMORY refused with gcvSTATUS_INVALID_DATA (-17): \
               0x10005 is no node of the process's, or was freed"
         );
+        let large = Request::FreeNode {
+            node: u32::MAX,
+            if_unlocked: false,
+        };
+        assert!(text(&refused(&large, Error::InvalidData))
+            .to_bytes()
+            .ends_with(
+                b": a handle of 0xffffffff or more is no node of the process's, or was freed"
+            ));
         // A generation that reports another status.
         let other = Refused {
             status: Error::NotFound,

@@ -94,6 +94,19 @@ impl core::fmt::Debug for Format {
     }
 }
 
+/// A handle in a line of the log. All ones may be a value that did not fit 32 bits:
+/// [`Field::handle`].
+pub(crate) struct ShownHandle(pub(crate) u32);
+
+impl fmt::Display for ShownHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            u32::MAX => f.write_str("a handle of 0xffffffff or more"),
+            handle => write!(f, "{handle:#x}"),
+        }
+    }
+}
+
 /// A field with a user address.
 pub(super) trait UserField {
     /// The address. Ignores the high half for 32-bit programs: they sign-extend addresses, or have

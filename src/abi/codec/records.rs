@@ -62,7 +62,11 @@ pub(crate) enum Record {
         signal: u32,
     },
     /// Any other command: skipped, as in the C drivers' release builds.
-    Other,
+    Other {
+        number: u32,
+        /// The C headers' name, without its `gcvHAL_`; empty: unknown number.
+        name: &'static str,
+    },
 }
 
 /// `gcsSTATE_DELTA`: the fields that the kernel uses.
@@ -205,6 +209,10 @@ impl Format {
         let u = words
             .get(usize::from(layout.queue.union_at) / 4..)
             .unwrap_or_default();
+        let other = |command: Command| Record::Other {
+            number: COMMAND.word(interface),
+            name: command.c_name(),
+        };
         let record = match self.command(interface) {
             Command::Signal => Record::Signal {
                 id: layout.signal.signal.handle(u),
@@ -236,10 +244,10 @@ impl Format {
                     timer: layout.timestamp.timer.word(u),
                     start: request == TIMESTAMP_START,
                 },
-                _ => Record::Other,
+                _ => other(Command::Timestamp),
             },
             Command::CommitDone => Record::CommitDone,
-            _ => Record::Other,
+            command => other(command),
         };
         (record, next)
     }

@@ -150,7 +150,12 @@ impl fmt::Display for Refusal {
             }
             f.write_str(": ")?;
         }
-        write!(f, "{what}, at word {} ({:#010x})", self.at, self.word)
+        write!(f, "{what}, at word {} ({:#010x})", self.at, self.word)?;
+        match (self.fault, self.word) {
+            // The last value of the command before, if its padding is missing.
+            (Fault::Opcode, 0) => f.write_str(": does a LOAD_STATE before it lack its padding?"),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -349,6 +349,9 @@ fn memory_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
         answer(Ok(device.send(Command::LOCK_VIDEO_MEMORY, &lock)?.0))
     };
     row(suite, bench, "no such node", move || lock(NOTHING));
+    row(suite, bench, "junk above", move || {
+        lock(bench.node.handle | 0xdead_beef << 32)
+    });
     suite.test("no core", move || {
         // The generation that has no cores of type 0.
         let newest = Abi::named("6.4.11").context("a generation")?;
@@ -435,6 +438,66 @@ fn memory_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
         queue.signal(NOTHING as i32);
         let status = device.send_commit(&bench.record(&NOP), 0, &mut queue)?;
         answer(Ok(status))
+    });
+    let queued = move |fill: &dyn Fn(&mut Queue)| -> Result<String> {
+        let mut queue = Queue::new();
+        fill(&mut queue);
+        let status = device.send_commit(&bench.record(&NOP), 0, &mut queue)?;
+        answer(Ok(status))
+    };
+    let unlock = uapi::UnlockVideoMemory {
+        node: NOTHING,
+        ..Default::default()
+    };
+    let free = uapi::FreeContiguousMemory {
+        bytes: 4096,
+        physical: NOTHING as u32,
+        logical: 4096,
+    };
+    let unmap = uapi::UnmapUserMemory {
+        memory: 4096,
+        size: 4096,
+        info: NOTHING as u32,
+        address: 0,
+    };
+    row(suite, bench, "another's number", move || {
+        queued(&|queue| {
+            queue.record(Command(21), &uapi::Signal::default());
+        })
+    });
+    row(suite, bench, "no record", move || {
+        queued(&|queue| {
+            queue.record(Command(999), &uapi::Signal::default());
+        })
+    });
+    row(suite, bench, "unlock of nothing", move || {
+        queued(&|queue| {
+            queue.record(Command::UNLOCK_VIDEO_MEMORY, &unlock);
+        })
+    });
+    row(suite, bench, "no such buffer", move || {
+        queued(&|queue| {
+            queue.record(Command::FREE_CONTIGUOUS_MEMORY, &free);
+        })
+    });
+    row(suite, bench, "no such mapping", move || {
+        queued(&|queue| {
+            queue.record(Command::UNMAP_USER_MEMORY, &unmap);
+        })
+    });
+    suite.test("queue's end", move || {
+        let mut log = KernelLog::from_now()?;
+        let make = || {
+            queued(&|queue| {
+                queue.record(Command::UNLOCK_VIDEO_MEMORY, &unlock);
+                queue.set_ending(8);
+            })
+        };
+        bench.told("queue's end", make)?;
+        let lines = log.lines()?.into_iter().map(|line| line.text);
+        let said: Vec<_> = lines.filter(|text| text.contains("left out: ")).collect();
+        ensure!(said.is_empty(), "{said:?}");
+        Ok(())
     });
     row(suite, bench, "write anywhere", move || {
         let mut queue = Queue::new();
@@ -830,6 +893,11 @@ fn command_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
     row(suite, bench, "draw cut off", move || bench.send(&own[..2]));
     row(suite, bench, "no such opcode", move || {
         bench.send(&[NOP[0], NOP[1], 0x4000_0000, bench.buffer.address])
+    });
+    row(suite, bench, "no padding", move || {
+        let (state, here) = (bench.target_state(), bench.target.location.address);
+        let two = 0x0802_0000 | state / 4;
+        bench.send(&[two, here, here, load(state), 0, 0])
     });
     row(suite, bench, "kernel's state", move || {
         bench.send(&[load(0x3804), 1])
