@@ -89,10 +89,7 @@ mod cases {
             (&[stretch, zero_x, least_y], 256 + 4),
             (&[stretch, one, zero_x, (0x1224, 0x10000 / 28 + 1)], 256 + 4),
             // The last of the pixels that the last pixel covers.
-            (
-                &[gdi, (0x1220, 0x2_0000), twice_y],
-                55 * 256 + 38 * 4,
-            ),
+            (&[gdi, (0x1220, 0x2_0000), twice_y], 55 * 256 + 38 * 4),
             (
                 &[gdi, (0x1220, 0x2_0000), twice_y, (0x1278, 1 << 16)],
                 56 * 256 + 38 * 4,
