@@ -51,6 +51,7 @@ use crate::{
         MAX_STREAM_WORDS,
         MAX_WORDS_AFTER_STATES, //
     },
+    stream::words::Pipe,
     sys::user::{
         append_words,
         UserWords, //
@@ -215,16 +216,19 @@ pub(super) fn commit(
         }
     }
     let entry = check::entry_pipe(core, "entryPipe", buffer.entry_pipe)?;
-    let claimed = buffer.exit_pipe.and_then(|pipe| core.pipes().entry(pipe));
+    let claimed = match buffer.exit_pipe {
+        Some(pipe) if core.pipes().are_both() => Pipe::from_number(pipe),
+        _ => None,
+    };
     let mut words = KVVec::new();
     let tables = process.tables();
-    let entry = tables.per_core[core.index()].entered(entry);
     // Cores without 3D ignore all contexts.
     let names_context = commit.context != 0 && core.pipes().pipe_3d;
     let context = match u32::try_from(commit.context) {
         Ok(handle) if names_context => tables.contexts.get(handle).cloned(),
         _ => None,
     };
+    let entry = tables.per_core[core.index()].entered(entry, context.as_ref());
     copy_commands(process, tables, &mut words, &buffer, commit)?;
     let hold = match context {
         // The states of a context are only valid on its own core.

@@ -103,9 +103,9 @@ impl fmt::Display for LeftOut<'_> {
                 write!(f, "there is no timer {timer:#x}, but {MAX_TIMERS}")
             }
             Record::Other { number, name: "" } => write!(f, "command {number} is none of a queue"),
-            Record::Other { name, .. } if name == "TIMESTAMP" => {
-                f.write_str("request of TIMESTAMP is neither 0 (stop) nor 1 (start)")
-            }
+            Record::Other {
+                name: "TIMESTAMP", ..
+            } => f.write_str("request of TIMESTAMP is neither 0 (stop) nor 1 (start)"),
             Record::Other { number, name } => {
                 write!(f, "command {number} (gcvHAL_{name}) is none of a queue")
             }

@@ -189,11 +189,20 @@ impl PerCore {
 }
 
 impl PerCore {
-    /// The pipe in which commands begin that claim to need `entry`. As the vendor's driver compares
-    /// only claims, those of libetnaviv need none: both its pipes are always 0.
-    pub(super) fn entered(&self, entry: Pipe) -> Pipe {
+    /// The pipe in which commands begin that claim to need `entry`, with a `context` or without. As
+    /// the vendor's driver compares only claims until it loads another context, those of libetnaviv
+    /// need none: both its pipes are always 0.
+    pub(super) fn entered(&self, entry: Pipe, context: Option<&Option<Arc<Context>>>) -> Pipe {
+        let is_same = |context| match (context, &self.last_context) {
+            (Some(context), Some(last)) => Arc::ptr_eq(context, last),
+            (context, _) => context.is_none(),
+        };
         match self.left {
-            Some((claimed, left)) if claimed == entry => left,
+            Some((claimed, left))
+                if claimed == entry && is_same(context.and_then(Option::as_ref)) =>
+            {
+                left
+            }
             _ => entry,
         }
     }

@@ -45,7 +45,7 @@ use crate::{
 pub(crate) const MAX_ADDRESS_WORDS: usize = 1280;
 
 /// The most words of the lists that also forget data. Most of them are instructions.
-pub(crate) const MAX_WORDS: usize = 24 << 10;
+pub(crate) const MAX_WORDS: usize = 23 << 10;
 
 /// The most of these words for the 2D pipe, with those that clear scratch memory.
 pub(crate) const MAX_2D_WORDS: usize = 2 << 10;

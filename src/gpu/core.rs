@@ -168,7 +168,6 @@ impl<F: FrontEnd, K> CoreOf<F, K> {
 /// Logs that `what` of a new core cannot be built. Returns the errno.
 fn cannot_build(dev: &kernel::device::Device, what: &str, error: error::Error) -> Error {
     let errno = match error {
-        error::Error::NotSupported => ENOTSUPP,
         error::Error::OutOfMemory => ENOMEM,
         _ => EINVAL,
     };
@@ -388,11 +387,14 @@ impl<P: Payload> VectorCore<P> {
     pub(super) fn start(&self) -> Result {
         let queue = &self.engine;
         queue.start_test()?;
-        let is_working = || self.hardware().line_works().then_some(());
-        if wait::poll(FIRST_INTERRUPT_TIMEOUT, is_working).is_some() {
-            queue.reclaimer.set_ring(self.index(), Some(queue.clone()));
-            queue.open();
-            return Ok(());
+        // Counts pauses, not time: a busy hypervisor may stop this CPU and the core.
+        for _ in 0..FIRST_INTERRUPT_TIMEOUT {
+            if self.hardware().line_works() {
+                queue.reclaimer.set_ring(self.index(), Some(queue.clone()));
+                queue.open();
+                return Ok(());
+            }
+            fsleep(Delta::from_millis(1));
         }
         if self.hardware().acknowledge() {
             dev_err!(

@@ -311,8 +311,8 @@ struct StartAt {
     pipe: Option<Pipe>,
     /// The tables that it or a later job needs.
     tables: Option<PageTables>,
-    /// Data of the 2D pipe that the first job which runs there needs.
-    data: Option<Arc<OwnData>>,
+    /// A job runs in the 2D pipe. The first needs this data there; `None`: none, or its own.
+    in_2d: Option<Option<Arc<OwnData>>>,
     /// Offsets of its first word, and of the idle loop after it.
     start: usize,
     mark: usize,
@@ -326,7 +326,7 @@ impl StartAt {
         Some(Self {
             pipe: slot.load.own.basis.pipe,
             tables: state.tables_before(0),
-            data: jobs.find(runs).and_then(|job| job.own.data.clone()),
+            in_2d: jobs.find(runs).map(|job| job.own.data.clone()),
             start: slot.start,
             mark: slot.mark,
         })
@@ -478,10 +478,10 @@ impl<P: Payload> Ring<P> {
         let lists = Lists {
             scrub: &self.front.setup.scrub,
             stale: [&[]; PIPES],
-            data: job.data.as_ref(),
+            data: job.in_2d.as_ref().and_then(Option::as_ref),
         };
         let mut words = self.start_words();
-        let in_2d = match job.data {
+        let in_2d = match job.in_2d {
             Some(_) => Part::Fresh(Pipe::Pipe2d),
             None => Part::All(Pipe::Pipe2d),
         };

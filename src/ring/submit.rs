@@ -199,9 +199,13 @@ impl<P: Payload> Ring<P> {
                 _ => None,
             },
         };
-        let lists = stream.and_then(|stream| Some(stream.author?.1));
-        let data =
-            lists.and_then(|lists| lists.data.filter(|_| uses.pipe_2d && !frame.renews_2d()));
+        let data = match stream {
+            Some(Stream {
+                author: Some((_, lists)),
+                ..
+            }) if uses.pipe_2d && !frame.renews_2d() => lists.data.cloned(),
+            _ => None,
+        };
         let process = turn.wish.account.map_or(0, |account| account.process_id);
         let commands_at = basis.commands;
         let job = Job::new(
@@ -210,7 +214,7 @@ impl<P: Payload> Ring<P> {
                 context: context_copy,
                 uses,
                 flushed: changes,
-                data: data.cloned(),
+                data,
                 basis,
             },
         );

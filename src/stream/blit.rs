@@ -231,10 +231,10 @@ impl Source {
 /// With a relative origin, it may use neither.
 #[derive(Clone, Copy)]
 pub(crate) struct Stretch {
-    /// `DE_STRETCH_FACTOR`, 15.16, below bit 31. No source says how engines round: the register database has them
-    /// use the integer part, so the nearest pixel, which is farther, counts. This does not count in a
-    /// source of one pixel with a factor of at most 1 / target, which newer vendor code uses, unless
-    /// the origin has a fraction.
+    /// `DE_STRETCH_FACTOR`, 15.16, below bit 31. No source says how engines round: the register
+    /// database has them use the integer part, so the nearest pixel, which is farther, counts. This
+    /// does not count in a source of one pixel with a factor of at most 1 / target, which newer
+    /// vendor code uses, unless the origin has a fraction.
     pub(crate) factors: [u32; 2],
     /// `DE_SRC_SIZE`.
     pub(crate) size: u32,

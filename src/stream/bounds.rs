@@ -337,7 +337,7 @@ impl Target {
             (0 | 1, true) => bit(RS_PIPE_SOURCE) | bit(RS_PIPE_ADDRESS) | bit(RS_PIPE_OFFSET),
             _ => 3 << RS_PIPE_SOURCE | 3 << RS_PIPE_ADDRESS | 3 << RS_PIPE_OFFSET,
         };
-        let extra = if self.engines.has_large_tiles {
+        let extra = if self.engines.has_large_tiles || self.engines.has_small_msaa {
             bit(RS_EXTRA)
         } else {
             0

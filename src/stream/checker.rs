@@ -163,7 +163,7 @@ impl Checker<'_> {
     /// Whether `uses` may still grow: the core has both pipes, and the stream has not used both.
     fn notes_engines(&self) -> bool {
         let (has, uses) = (self.states.pipes, self.uses);
-        has.pipe_2d && has.pipe_3d && !(uses.pipe_2d && uses.pipe_3d)
+        has.are_both() && !uses.are_both()
     }
 
     /// Notes the engines of the `count` states from `first` on. Engines count even if not selected:

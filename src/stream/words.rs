@@ -188,6 +188,11 @@ impl Pipes {
         both.into_iter().find(|&pipe| self.has(pipe))
     }
 
+    /// Whether there are both engines.
+    pub(crate) fn are_both(self) -> bool {
+        self.pipe_3d && self.pipe_2d
+    }
+
     /// Adds the engine of `pipe`.
     pub(crate) fn add(&mut self, pipe: Pipe) {
         match pipe {

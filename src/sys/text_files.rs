@@ -258,8 +258,9 @@ unsafe impl Send for ProcEntry {}
 unsafe impl Sync for ProcEntry {}
 
 impl ProcEntry {
-    /// Creates `file` in `/proc`. All may read it. Writing takes `CAP_SYS_ADMIN`, for the program
-    /// that has opened it, too. `ENOMEM`.
+    /// Creates `file` in `/proc`. All may read it. A program without `CAP_SYS_ADMIN` cannot open it
+    /// for a privileged writer; the file's `write` must check the writer. `ENOMEM`, `ENODEV`: the
+    /// module is being unloaded.
     pub(crate) fn new(file: &'static File) -> Result<Self> {
         let in_use = InUse::new()?;
         let answers = core::ptr::from_ref(file).cast();

@@ -23,9 +23,9 @@ use crate::stream::{
 };
 
 /// Steps of a check that may each find more states missing, because of values lent before: a target
-/// (2: its height), what a draw uses, a pattern (2: its address), blending, and a source (4: its
-/// fraction, planes and height).
-const STEPS: usize = 2 + 1 + 2 + 1 + 4;
+/// (2: its height), what a draw uses, a pattern (2: its address), blending, and a source (3: its
+/// planes and height).
+const STEPS: usize = 2 + 1 + 2 + 1 + 3;
 
 /// States with the target addresses of the 2D engine, of the resolve engine (for cores with one
 /// pixel pipe, and for the first pipe of others), and of the YUV tiler.

@@ -306,9 +306,10 @@ mod cases {
         let lent = |parts: &[&[u32]], is_context| {
             let mut words = joined(parts);
             let pipe = Pipe::Pipe2d;
-            let source = match is_context {
-                true => Source::Context,
-                false => Source::Commands { mends: false },
+            let source = if is_context {
+                Source::Context
+            } else {
+                Source::Commands { mends: false }
             };
             let checked = pass(&mut words, &bounded, pipe, addresses, Some(&loaded), source);
             let fault = checked.err().map(|refusal| refusal.fault);
