@@ -200,12 +200,7 @@ pub(super) fn commit(
         Commands::Described(user) => {
             format.decode_command_buffer(read_description(user, format, &mut desc)?)
         }
-        Commands::Here(buffer, 0) => buffer,
-        // The claim of a chain is its last buffer's, which is not read here.
-        Commands::Here(buffer, _) => CommandBuffer {
-            exit_pipe: None,
-            ..buffer
-        },
+        Commands::Here(buffer, _) => buffer,
     };
     let mut own = None;
     if commit.format.context_bytes() != 0 {
@@ -216,9 +211,10 @@ pub(super) fn commit(
         }
     }
     let entry = check::entry_pipe(core, "entryPipe", buffer.entry_pipe)?;
-    let claimed = match buffer.exit_pipe {
-        Some(pipe) if core.pipes().are_both() => Pipe::from_number(pipe),
-        _ => None,
+    let claimed = match commit.commands {
+        // The claim of a chain is its last buffer's, which is not read here.
+        Commands::Here(_, 1..) => None,
+        _ => Pipe::from_number(buffer.exit_pipe),
     };
     let mut words = KVVec::new();
     let tables = process.tables();
@@ -473,7 +469,7 @@ mod tests {
         command_range(&CommandBuffer {
             object: CommandBuffer::OBJECT_TYPE,
             entry_pipe: 0,
-            exit_pipe: None,
+            exit_pipe: u32::MAX,
             logical: 0,
             start_offset,
             offset: Ok(offset),

@@ -539,7 +539,9 @@ impl Submission<'_> {
     fn placed(&self, tables: &mut Tables) {
         let removals = tables.addresses.removals();
         let own = &mut tables.per_core[self.core.index()];
-        own.left = self.claimed.map(|claimed| (claimed, self.exit.pipe));
+        let left = self.exit.pipe;
+        let claimed = self.claimed.filter(|&claimed| claimed != left);
+        own.left = claimed.map(|claimed| (claimed, left));
         if let Some(context) = self.hold.as_ref().map(Hold::context) {
             let last = own.last_context.as_ref();
             if !last.is_some_and(|last| Arc::ptr_eq(last, context)) {

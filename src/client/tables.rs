@@ -171,7 +171,8 @@ pub(super) struct PerCore {
     pub(super) kept: Option<Kept>,
     /// The attached context of the last commands that had one.
     pub(super) last_context: Option<Arc<Context>>,
-    /// The pipe that the last commands left selected: as the client claims, and in fact.
+    /// The pipe that the last commands left selected, as the client claims and in fact, if these
+    /// differ.
     pub(super) left: Option<(Pipe, Pipe)>,
 }
 
@@ -192,18 +193,20 @@ impl PerCore {
     /// The pipe in which commands begin that claim to need `entry`, with a `context` or without. As
     /// the vendor's driver compares only claims until it loads another context, those of libetnaviv
     /// need none: both its pipes are always 0.
+    #[inline(always)]
     pub(super) fn entered(&self, entry: Pipe, context: Option<&Option<Arc<Context>>>) -> Pipe {
-        let is_same = |context| match (context, &self.last_context) {
+        match self.left {
+            Some((claimed, left)) if claimed == entry && self.continues(context) => left,
+            _ => entry,
+        }
+    }
+
+    /// Whether commands with `context`, or without, need no other one than the last.
+    #[cold]
+    fn continues(&self, context: Option<&Option<Arc<Context>>>) -> bool {
+        match (context.and_then(Option::as_ref), &self.last_context) {
             (Some(context), Some(last)) => Arc::ptr_eq(context, last),
             (context, _) => context.is_none(),
-        };
-        match self.left {
-            Some((claimed, left))
-                if claimed == entry && is_same(context.and_then(Option::as_ref)) =>
-            {
-                left
-            }
-            _ => entry,
         }
     }
 

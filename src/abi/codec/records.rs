@@ -91,8 +91,8 @@ pub(crate) struct CommandBuffer {
     pub(crate) object: u32,
     /// Pipe that the commands need at their start.
     pub(crate) entry_pipe: u32,
-    /// Pipe that is selected at their end, as the client claims. `None`: it claims none.
-    pub(crate) exit_pipe: Option<u32>,
+    /// Pipe that is selected at their end, as the client claims. [`u32::MAX`]: it claims none.
+    pub(crate) exit_pipe: u32,
     /// User address of the buffer.
     pub(crate) logical: u64,
     /// First byte of this commit, with the reserved head.
@@ -263,6 +263,7 @@ impl Format {
     }
 
     /// Reads a `gcoCMDBUF`, of [`Format::command_buffer_bytes`] bytes.
+    #[inline(always)]
     pub(crate) fn decode_command_buffer(self, words: &[u32]) -> CommandBuffer {
         let fields: &CommandBufferLayout = &self.0.command_buffer;
         let or = |field: Field, default| {
@@ -272,11 +273,10 @@ impl Format {
                 default
             }
         };
-        let exit_pipe = fields.exit_pipe;
         CommandBuffer {
             object: fields.object.word(words),
             entry_pipe: fields.entry_pipe.word(words),
-            exit_pipe: exit_pipe.exists().then(|| exit_pipe.word(words)),
+            exit_pipe: or(fields.exit_pipe, u32::MAX),
             logical: fields.logical.user(words),
             start_offset: fields.start_offset.word(words),
             offset: Ok(fields.offset.word(words)),
@@ -305,7 +305,7 @@ impl Format {
         let buffer = CommandBuffer {
             object: CommandBuffer::OBJECT_TYPE,
             entry_pipe: fields.entry_pipe.word(words),
-            exit_pipe: Some(fields.exit_pipe.word(words)),
+            exit_pipe: fields.exit_pipe.word(words),
             logical: fields.logical.user(words),
             start_offset: start,
             offset: offset.ok_or(size),
