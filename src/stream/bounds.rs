@@ -63,7 +63,7 @@ pub(crate) enum Load {
     /// loads it.
     Block,
     /// The load is allowed, and leaves the bounds unchanged.
-    Masked,
+    Allowed,
     /// The state must be loaded with this value instead.
     Instead(u32),
     /// The load is not allowed: later draws would have no bound.
@@ -74,7 +74,7 @@ pub(crate) enum Load {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Engines {
     /// The 2D engine is PE 2.0, which has `DE_ROT_ANGLE`.
-    pub(crate) turns: bool,
+    pub(crate) has_pe20: bool,
     /// Every draw is rotated by `DE_ROT_ANGLE`. Earlier cores ignore it, or its mask bits.
     pub(crate) rotates: bool,
     /// Targets of alpha have one byte for each pixel.
@@ -83,7 +83,7 @@ pub(crate) struct Engines {
     pub(crate) has_supertiles: bool,
     /// Number of pixel pipes.
     pub(crate) pixel_pipes: u32,
-    /// HALTI5: resolves use the addresses of pipes even with one pipe.
+    /// The core has HALTI5.
     pub(crate) halti5: bool,
     /// A tile of tile status has 128 or 256 bytes instead of 64.
     pub(crate) has_large_tiles: bool,
@@ -93,6 +93,13 @@ pub(crate) struct Engines {
     pub(crate) has_2_bits_per_tile: bool,
     /// The resolve engine has the YUV tiler.
     pub(crate) has_yuv_tiler: bool,
+}
+
+impl Engines {
+    /// Whether resolves use the addresses of pixel pipes. With HALTI5 they do even with one pipe.
+    pub(super) fn has_pipe_addresses(&self) -> bool {
+        self.pixel_pipes > 1 || self.halti5
+    }
 }
 
 /// The values of [`STATES`] that a stream has loaded so far.
@@ -133,15 +140,13 @@ impl Target {
         let refused_if = |refused| if refused { Load::Refused } else { Load::Other };
         match place(state) {
             NONE if is_block(state) => {
-                let of_target = FIELDS[0];
+                let [target, source, ..] = FIELDS;
                 // With the mask bit, the target's rotation stays 0.
-                let turns = is_block_angle(state)
-                    && (value & of_target.bits != 0 && value & of_target.mask == 0
-                        || flips_late(value));
-                let is_early = is_block_angle(state)
-                    && !self.engines.rotates
-                    && value & (FIELDS[0].bits | FIELDS[1].bits) != 0;
-                if turns || is_early || converted || !in_pipe {
+                let is_bad_angle = is_block_angle(state)
+                    && (value & target.bits != 0 && value & target.mask == 0
+                        || flips_late(value)
+                        || !self.engines.rotates && value & (target.bits | source.bits) != 0);
+                if is_bad_angle || converted || !in_pipe {
                     Load::Refused
                 } else {
                     Load::Block
@@ -161,7 +166,7 @@ impl Target {
                 } else if with != value {
                     Load::Instead(with)
                 } else {
-                    Load::Masked
+                    Load::Allowed
                 }
             }
             TILES => {
@@ -169,14 +174,14 @@ impl Target {
                 if converted || self.tiler.is_on() && !self.engines.has_yuv_tiler {
                     Load::Refused
                 } else {
-                    Load::Masked
+                    Load::Allowed
                 }
             }
             PARTS if state == FIELDS[0].state && self.is_unknown_turn(value, converted) => {
                 Load::Refused
             }
             PARTS => {
-                let mut load = Load::Masked;
+                let mut load = Load::Allowed;
                 for (field, place) in FIELDS.iter().zip(FIELD_PLACES) {
                     if field.state == state && (value & field.mask == 0 || converted) {
                         self.note(place, value & field.bits, converted, in_pipe);
@@ -196,7 +201,7 @@ impl Target {
     /// known to rotate every draw by it, and to have its mask bits.
     fn is_unknown_turn(&self, value: u32, converted: bool) -> bool {
         let turns = value & (FIELDS[0].bits | FIELDS[1].bits) != 0;
-        let is_known = self.engines.turns && self.engines.rotates;
+        let is_known = self.engines.has_pe20 && self.engines.rotates;
         converted || flips_late(value) || turns && !is_known
     }
 
@@ -315,13 +320,7 @@ impl Target {
             height: self.values[HEIGHT],
         }
     }
-}
 
-#[cfg(CONFIG_KUNIT)]
-#[path = "bounds/tests.rs"]
-mod tests;
-
-impl Target {
     /// The states that a resolve may need and that are not known: a bit mask of [`STATES`].
     pub(crate) fn all_of_resolves(&self) -> Mask {
         let all = bit(RS_CONFIG)
@@ -332,8 +331,8 @@ impl Target {
             | bit(TS_CONFIG)
             | bit(TS_STATUS)
             | bit(TS_SURFACE);
-        let surfaces = match (self.engines.pixel_pipes, self.engines.halti5) {
-            (0 | 1, false) => bit(RS_SOURCE) | bit(RS_ADDRESS),
+        let surfaces = match (self.engines.pixel_pipes, self.engines.has_pipe_addresses()) {
+            (_, false) => bit(RS_SOURCE) | bit(RS_ADDRESS),
             (0 | 1, true) => bit(RS_PIPE_SOURCE) | bit(RS_PIPE_ADDRESS) | bit(RS_PIPE_OFFSET),
             _ => 3 << RS_PIPE_SOURCE | 3 << RS_PIPE_ADDRESS | 3 << RS_PIPE_OFFSET,
         };
@@ -460,20 +459,21 @@ impl Target {
         &self,
         side: resolve::Side,
         needed: Mask,
-        [stride, plain, of_pipes]: [usize; 3],
+        [stride, single, of_pipes]: [usize; 3],
         last_of: &mut impl FnMut(u32, u32) -> Option<u32>,
     ) -> Result<(u32, u32), Problem> {
-        let has_pipes = self.engines.pixel_pipes > 1;
-        let is_split = has_pipes && side.is_split();
+        let pipes = self.engines.pixel_pipes;
+        let has_addresses = self.engines.has_pipe_addresses();
+        let is_split = pipes > 1 && side.is_split();
         // No source describes more than two pixel pipes.
-        if !side.is_known() || self.engines.pixel_pipes > 2 {
+        if !side.is_known() || pipes > 2 {
             return Err(self.unbounded(stride));
         }
         let needed = needed
-            | match (has_pipes, self.engines.halti5) {
-                (true, _) => (1 | Mask::from(is_split) << 1) << of_pipes | 3 << RS_PIPE_OFFSET,
-                (false, true) => bit(of_pipes) | bit(RS_PIPE_OFFSET),
-                (false, false) => bit(plain),
+            | match (pipes, has_addresses) {
+                (_, false) => bit(single),
+                (0 | 1, true) => bit(of_pipes) | bit(RS_PIPE_OFFSET),
+                _ => (1 | Mask::from(is_split) << 1) << of_pipes | 3 << RS_PIPE_OFFSET,
             };
         self.check_known(needed)?;
         let mut fits = |place: usize, last: Option<u32>| {
@@ -486,8 +486,8 @@ impl Target {
         };
         let join = |a: (u32, u32), b: (u32, u32)| (a.0.min(b.0), a.1.max(b.1));
         let of_pipe = |pipe| side.last_byte(self.values[RS_PIPE_OFFSET + pipe], is_split);
-        let farthest = match (self.engines.pixel_pipes, self.engines.halti5) {
-            (0 | 1, false) => return fits(plain, side.last_byte(0, false)),
+        let farthest = match (pipes, has_addresses) {
+            (_, false) => return fits(single, side.last_byte(0, false)),
             (0 | 1, true) => of_pipe(0),
             _ => {
                 let both = of_pipe(0).zip(of_pipe(1));
@@ -498,8 +498,8 @@ impl Target {
         if is_split {
             side = join(side, fits(of_pipes + 1, farthest)?);
         }
-        if self.known & bit(plain) != 0 {
-            side = join(side, fits(plain, farthest)?);
+        if self.known & bit(single) != 0 {
+            side = join(side, fits(single, farthest)?);
         }
         Ok(side)
     }
@@ -530,3 +530,7 @@ impl Target {
         }
     }
 }
+
+#[cfg(CONFIG_KUNIT)]
+#[path = "bounds/tests.rs"]
+mod tests;

@@ -225,6 +225,7 @@ impl Checker<'_> {
         let reads = bounds::reads_pattern(address, if converted { !0 } else { value });
         let value = if converted { 0 } else { value };
         match (load, self.loaded) {
+            (Load::Refused, _) if converted => return Err(Fault::State(address)),
             (Load::Refused, _) => return Err(Fault::Unbounded(address, value)),
             (Load::Instead(value), _) => word.set(value),
             (Load::Block, Some(loaded)) => self.note_block(loaded, address, value),
@@ -316,10 +317,9 @@ impl Checker<'_> {
                 if self.busy {
                     return Err(Fault::BusyPipe);
                 }
-                self.pipe = Pipe::from_number(value & 1).ok_or(Fault::NoPipe)?;
-                if !self.states.pipes.has(self.pipe) {
-                    return Err(Fault::NoPipe);
-                }
+                let pipe = Pipe::from_number(value & 1);
+                let pipe = pipe.filter(|&pipe| self.states.pipes.has(pipe));
+                self.pipe = pipe.ok_or(Fault::NoPipe)?;
                 self.uses.add(self.pipe);
             }
             state::GL_SEMAPHORE_TOKEN => {
@@ -340,7 +340,7 @@ impl Checker<'_> {
                 // With several pixel pipes the vendor's clients load both kinds of targets, and
                 // Mesa loads those of the pipes. Which one counts if they differ is not known.
                 let target = self.draw_state.as_ref();
-                if target.is_some_and(|target| target.tiler_left_on().is_some()) {
+                if target.and_then(Target::tiler_left_on).is_some() {
                     self.draws_to(resolve::TARGET_STATE)?;
                 } else if address == state::RS_KICKER && !self.has_resolve_dest {
                     self.draws_to(self.states.resolve_target)?;

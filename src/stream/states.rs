@@ -298,20 +298,19 @@ impl States {
         for state in WRITES {
             mark(&mut watched, state, 1, true);
         }
-        let target = bounds.then(|| {
-            Target::new(bounds::Engines {
-                turns: features.pe20,
-                rotates: features.rotates,
-                has_a8_target: features.has_a8_target,
-                has_supertiles: features.has_supertiles,
-                pixel_pipes: features.pixel_pipes,
-                halti5: features.meets(Need::Halti5),
-                has_large_tiles: features.has_large_tiles,
-                has_small_msaa: features.has_small_msaa,
-                has_2_bits_per_tile: features.has_2_bits_per_tile,
-                has_yuv_tiler: features.has_yuv_tiler,
-            })
-        });
+        let engines = bounds::Engines {
+            has_pe20: features.pe20,
+            rotates: features.rotates,
+            has_a8_target: features.has_a8_target,
+            has_supertiles: features.has_supertiles,
+            pixel_pipes: features.pixel_pipes,
+            halti5: features.meets(Need::Halti5),
+            has_large_tiles: features.has_large_tiles,
+            has_small_msaa: features.has_small_msaa,
+            has_2_bits_per_tile: features.has_2_bits_per_tile,
+            has_yuv_tiler: features.has_yuv_tiler,
+        };
+        let target = bounds.then(|| Target::new(engines));
         let mut watch = |address| mark(&mut watched, address, 1, true);
         if bounds && features.pipes.pipe_2d {
             bounds::looked_at_2d().for_each(&mut watch);
@@ -327,9 +326,10 @@ impl States {
             data,
             watched,
             target,
-            resolve_target: match features.pixel_pipes {
-                0 | 1 => state::RS_DEST_ADDR,
-                _ => state::RS_PIPE_DEST_ADDR,
+            resolve_target: if engines.has_pipe_addresses() {
+                state::RS_PIPE_DEST_ADDR
+            } else {
+                state::RS_DEST_ADDR
             },
         })
     }

@@ -190,13 +190,13 @@ impl Target {
 
     /// Whether a draw reads a source and a pattern: by its operation or by transparency.
     fn uses(&self) -> Result<(bool, bool), Problem> {
-        self.check_plain(if self.engines.turns {
+        self.check_plain(if self.engines.has_pe20 {
             bit(ROP) | bit(TRANSPARENCY) | bit(OVERRIDES)
         } else {
             bit(ROP) | bit(SRC_CONFIG)
         })?;
         let (source, pattern) = self.operation()?;
-        Ok(if self.engines.turns {
+        Ok(if self.engines.has_pe20 {
             let uses = self.values[TRANSPARENCY] | self.values[OVERRIDES] >> 16;
             (source || uses & 3 != 0, pattern || uses >> 4 & 3 != 0)
         } else {
@@ -334,7 +334,7 @@ impl Target {
     ) -> Result<(), Problem> {
         const ADDRESSES: [usize; 3] = [SRC_ADDRESS, U_PLANE, V_PLANE];
         self.check_plain(bit(SRC_CONFIG))?;
-        let is_pe20 = self.engines.turns;
+        let is_pe20 = self.engines.has_pe20;
         let planes = blit::planes(self.values[SRC_CONFIG], is_pe20);
         let planes = planes.ok_or(self.unbounded(SRC_CONFIG))?;
         if planes == 0 || end == Some((0, 0)) {
@@ -485,7 +485,7 @@ impl Target {
         self.check_plain(bit(IMAGE_LOW) | bit(IMAGE_HIGH) | bit(SRC_CONFIG))?;
         self.check_unsigned([IMAGE_LOW, IMAGE_HIGH])?;
         // The kick of the filter carries no pixels.
-        if blit::planes(self.values[SRC_CONFIG], self.engines.turns) == Some(0) {
+        if blit::planes(self.values[SRC_CONFIG], self.engines.has_pe20) == Some(0) {
             return Err(self.unbounded(SRC_CONFIG));
         }
         let (low, high) = (self.values[IMAGE_LOW], self.values[IMAGE_HIGH]);
@@ -511,7 +511,7 @@ impl Target {
         last_of: impl FnOnce(u32, u32) -> Option<u32>,
     ) -> Result<u32, Problem> {
         let mut needed = needed | bit(ADDRESS) | bit(STRIDE) | bit(ROTATION) | bit(CONFIG);
-        if self.engines.turns {
+        if self.engines.has_pe20 {
             needed |= bit(ANGLE);
             if self.rotation().needs_height() {
                 needed |= bit(HEIGHT);
@@ -523,7 +523,7 @@ impl Target {
             return Err(self.unbounded(CONFIG));
         }
         // With several sources, it is not known which angle counts.
-        if self.engines.turns
+        if self.engines.has_pe20
             && self.command() == COMMAND_MULTI
             && matches!(self.rotation().angle, 4 | 6 | 7)
         {
@@ -565,7 +565,7 @@ impl Target {
     /// unknown.
     fn last_byte(&self, area: Area) -> Option<u32> {
         let config = self.values[CONFIG];
-        let (rotation, is_pe20) = (self.rotation(), self.engines.turns);
+        let (rotation, is_pe20) = (self.rotation(), self.engines.has_pe20);
         if area.left < 0 || area.top < 0 {
             return None;
         }

@@ -39,17 +39,17 @@ mod cases {
         (0x120C, 0),
     ];
 
-    fn engines(turns: bool) -> Engines {
+    fn engines(has_pe20: bool) -> Engines {
         Engines {
-            turns,
-            rotates: turns,
+            has_pe20,
+            rotates: has_pe20,
             has_a8_target: true,
             ..Engines::default()
         }
     }
 
-    pub(super) fn target(turns: bool, others: &[(u32, u32)]) -> Target {
-        let mut target = Target::new(engines(turns));
+    pub(super) fn target(has_pe20: bool, others: &[(u32, u32)]) -> Target {
+        let mut target = Target::new(engines(has_pe20));
         for &(state, value) in PLAIN.iter().chain(others) {
             assert_eq!(target.load(word(state), value, false, true), Load::Noted);
         }
@@ -249,13 +249,13 @@ mod cases {
         }
         // By the other state; by both: the farther one counts.
         let by_state = (0x1230, 1 << 16 | 64);
-        for (turns, angle, wanted) in [
+        for (has_pe20, angle, wanted) in [
             (false, 0, 20 * 256),
             (true, 0, 29 * 256 + 80),
             (true, 5, 32 * 256),
             (true, 4, 20 * 256),
         ] {
-            let turned = target(turns, &[by_state, (0x12BC, angle << 3)]);
+            let turned = target(has_pe20, &[by_state, (0x12BC, angle << 3)]);
             assert_eq!(bytes(turned, part), wanted);
         }
         // Pixels outside of the target.
@@ -281,8 +281,8 @@ mod cases {
             (6 | TILED, corner(9, 8), 7 * 256 + 36),
             (6 | MINOR_TILED, corner(9, 5), 0),
         ] {
-            for turns in [true, false] {
-                let target = target(turns, &[(0x1234, config)]);
+            for has_pe20 in [true, false] {
+                let target = target(has_pe20, &[(0x1234, config)]);
                 assert_eq!(bytes(target, [0, last]), wanted);
             }
         }
@@ -306,7 +306,7 @@ mod cases {
             (4 << 3 | 1 << 8, Load::Refused),
             (1 << 20, Load::Refused),
             (4 | 1 << 8, Load::Refused),
-            (3 << 8, Load::Masked),
+            (3 << 8, Load::Allowed),
             (0, Load::Noted),
         ] {
             assert_eq!(earlier.load(word(0x12BC), value, false, true), wanted);
@@ -322,7 +322,7 @@ mod cases {
             let load = target.load(word(0x12BC), bits, false, true);
             assert_eq!(load, Load::Refused);
             let load = target.load(word(0x12BC), bits | mask | 3 << 8, false, true);
-            assert_eq!(load, Load::Masked);
+            assert_eq!(load, Load::Allowed);
             // They stay as they are if a rotation is lent.
             for place in [ANGLE, SRC_ANGLE] {
                 assert_ne!(load_of(place, 4)[1] & mask, 0);
@@ -404,7 +404,7 @@ mod cases {
     #[test]
     fn what_is_not_loaded_is_missing() {
         let last_of = |_, address| Some(address + 0xFFFF);
-        for (turns, left_out, is_drawn, is_filtered) in [
+        for (has_pe20, left_out, is_drawn, is_filtered) in [
             (true, 0x1228, false, false),
             (true, 0x122C, false, false),
             (true, 0x1230, false, false),
@@ -417,7 +417,7 @@ mod cases {
             (true, 0x12BC, false, false),
             (false, 0x12BC, true, true),
         ] {
-            let mut target = Target::new(engines(turns));
+            let mut target = Target::new(engines(has_pe20));
             for &(state, value) in PLAIN.iter().chain(&COPY).chain(&IMAGE) {
                 if state != left_out {
                     target.load(word(state), value, false, true);
@@ -448,7 +448,7 @@ mod cases {
         assert_eq!(draw(&mut target, ALL, last_of), missing(HEIGHT));
         target.known &= !(1 << ANGLE);
         let masked = target.load(word(0x12BC), 3 << 8, false, true);
-        assert_eq!(masked, Load::Masked);
+        assert_eq!(masked, Load::Allowed);
         let both = Err(Problem::Missing(1 << HEIGHT | 1 << ANGLE));
         assert_eq!(draw(&mut target, ALL, last_of), both);
         // Lent states count.
@@ -486,12 +486,12 @@ mod cases {
             (0x12BC, 0x4240_0000, true, Load::Refused),
             (0x12B0, 0x11, false, Load::Instead(1)),
             (0x12B0, 0x31, false, Load::Instead(0x21)),
-            (0x12B0, 0xA, false, Load::Masked),
+            (0x12B0, 0xA, false, Load::Allowed),
             (0x12B0, 3, false, Load::Instead(1)),
             (0x12B0, 0, false, Load::Instead(1)),
             (0x12B0, 0xF0, false, Load::Instead(0xE1)),
-            (0x12B0, 1, false, Load::Masked),
-            (0x12B0, 2, false, Load::Masked),
+            (0x12B0, 1, false, Load::Allowed),
+            (0x12B0, 2, false, Load::Allowed),
             (0x12B0, 8, false, Load::Instead(9)),
             (0x12B0, 1, true, Load::Refused),
             (0x12900, u32::MAX, false, Load::Block),

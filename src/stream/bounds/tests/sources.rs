@@ -18,8 +18,8 @@ mod cases {
     };
 
     /// The bytes of memory that a copy of a rectangle needs at [`READ`]; 0: unbounded.
-    fn read(turns: bool, others: &[(u32, u32)], corners: [u32; 2]) -> u32 {
-        let mut target = target(turns, &COPY);
+    fn read(has_pe20: bool, others: &[(u32, u32)], corners: [u32; 2]) -> u32 {
+        let mut target = target(has_pe20, &COPY);
         for &(state, value) in others {
             target.load(word(state), value, false, true);
         }

@@ -156,8 +156,9 @@ mod cases {
             in_3d(&[tiles, in_place.as_flattened(), &off]),
             Err((unbounded, 24, Some(0x11)))
         );
-        let converted = [off[0] | FIXP, 0];
-        assert!(in_3d(&[&converted]).is_err());
+        let converted = [off[0] | FIXP, 0x11];
+        let wanted = Fault::State(state::word(0x1678));
+        assert_eq!(in_3d(&[&converted]), Err((wanted, 0, Some(0x11))));
     }
 
     /// The target state of the 2D engine.

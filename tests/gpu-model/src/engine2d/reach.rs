@@ -262,7 +262,7 @@ impl Kick {
     /// The result of the driver's check with this number of bytes of memory in each area.
     fn checked(&self, engine: &Engine, bytes: [u64; 5]) -> Result<(), Problem> {
         let mut target = Target::new(bounds::Engines {
-            turns: engine.pe20,
+            has_pe20: engine.pe20,
             rotates: engine.pe20,
             has_a8_target: true,
             ..Default::default()
