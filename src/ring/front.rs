@@ -31,6 +31,7 @@ use super::{
     },
     Ring,
     RingEnd,
+    IDLE_UNITS,
     USABLE_BYTES,
     WAIT_LINK_BYTES, //
 };
@@ -58,10 +59,10 @@ use crate::{
     wait, //
 };
 
-/// The most checks for a front end that has stopped at an END, and the pause after each, in
-/// microseconds.
-const STOP_LOOKS: u32 = 100;
-const STOP_LOOK: i64 = 50;
+/// How often [`FrontEnd::stop`] checks for the stop at an END, at most, and the pause after each
+/// check, in microseconds.
+const STOP_CHECKS: u32 = 100;
+const STOP_PAUSE: i64 = 50;
 
 impl<P: Payload> JobKind for RingEnd<P> {
     type Payload = P;
@@ -113,15 +114,14 @@ impl<P: Payload> FrontEnd for RingEnd<P> {
         };
         ring.end_oldest(done);
         if ring.hardware.has_failed() {
-            // Blame the job that was the oldest before. It may have ended, and still have caused
-            // the failure. A job that begins now has not caused it.
+            // Blame the job that was oldest before this call: it may have ended and still be the
+            // cause. A job that begins now is not.
             ring.state.lock().watch.note_failure(before);
         }
     }
 
     fn settle(ring: &Arc<Ring<P>>) -> Progress {
-        Self::end_raised(ring);
-        ring.end_oldest(ring.passed());
+        ring.end_done();
         // The state is not locked, because this call selects and reads many counters.
         ring.progress()
     }
@@ -168,16 +168,13 @@ impl<P: Payload> FrontEnd for RingEnd<P> {
 
     fn release(ring: &Ring<P>) -> Result {
         let state = ring.state.lock();
-        ring.link_up(&state)?;
-        if state.phase == (Phase::Asleep { holding: true }) {
-            ring.cut_links(&state)?;
-        }
+        ring.link_allowed(&state)?;
         drop(state);
         sys::barrier::write();
         Ok(())
     }
 
-    /// Also lets the jobs end that continue in the running job's context. No other job begins.
+    /// Jobs that continue in the running job's context get this time, too. No other job begins.
     fn bring_to_rest(ring: &Arc<Ring<P>>) -> Result {
         ring.cut_links(&ring.state.lock())?;
         sys::barrier::write();
@@ -214,18 +211,11 @@ impl<P: Payload> FrontEnd for RingEnd<P> {
         // The state after the last job: nothing is known.
         state.front.gpu = GpuState::default();
         ring.rest_again(&state)?;
-        ring.link_up(&state)?;
-        if state.phase == (Phase::Asleep { holding: true }) {
-            ring.cut_links(&state)?;
-        }
+        ring.link_allowed(&state)?;
         let oldest = StartAt::oldest(&state);
         let rest = state.front.rest;
         drop(state);
-        match oldest {
-            Some(oldest) => ring.start_at_job(oldest),
-            // CAST: 16 bytes.
-            None => Ok((ring.gpu(rest), (WAIT_LINK_BYTES / 8) as u32)),
-        }
+        ring.entry_point(oldest, rest)
     }
 
     fn run(ring: &Arc<Ring<P>>, (address, units): (u32, u32)) -> Result {
@@ -236,11 +226,11 @@ impl<P: Payload> FrontEnd for RingEnd<P> {
         let rest = ring.state.lock().front.rest;
         if ring.memory.write(rest, words::END).is_ok() {
             sys::barrier::write();
-            for _ in 0..STOP_LOOKS {
+            for _ in 0..STOP_CHECKS {
                 if ring.hardware.has_stopped() {
                     return;
                 }
-                fsleep(Delta::from_micros(STOP_LOOK));
+                fsleep(Delta::from_micros(STOP_PAUSE));
             }
         }
         // The clock must not stop during a fetch, so reset the core.
@@ -262,17 +252,12 @@ impl<P: Payload> FrontEnd for RingEnd<P> {
             ring.rest_again(&state)?;
             ring.link_up(&state)?;
             state.is_off = false;
-            let is_held = core::mem::replace(&mut state.is_held, false);
+            let is_held = core::mem::take(&mut state.is_held);
             ring.trace_begin(&mut state);
             (rest, StartAt::oldest(&state).filter(|_| is_held))
         };
-        // CAST: 16 bytes.
-        let units = (WAIT_LINK_BYTES / 8) as u32;
-        let (address, units) = match held {
-            // The held job needs the state that the core had before it went off.
-            Some(held) => ring.start_at_job(held)?,
-            None => (ring.gpu(rest), units),
-        };
+        // The held job needs the state that the core had before it went off.
+        let (address, units) = ring.entry_point(held, rest)?;
         sys::barrier::write();
         ring.hardware.enable_interrupts();
         ring.hardware.run_front_end(address, units)?;
@@ -311,8 +296,10 @@ struct StartAt {
     pipe: Option<Pipe>,
     /// The tables that it or a later job needs.
     tables: Option<PageTables>,
-    /// A job runs in the 2D pipe. The first needs this data there; `None`: none, or its own.
-    in_2d: Option<Option<Arc<OwnData>>>,
+    /// Some job runs in the 2D pipe.
+    uses_2d: bool,
+    /// Data that the first such job needs there. `None`: none, or it loads its own.
+    data: Option<Arc<OwnData>>,
     /// Offsets of its first word, and of the idle loop after it.
     start: usize,
     mark: usize,
@@ -323,10 +310,12 @@ impl StartAt {
         let (_, slot) = state.jobs.get(0)?;
         let runs = |job: &&Job<RingEnd<P>>| job.own.uses.pipe_2d && job.outcome == Outcome::Done;
         let mut jobs = state.jobs.iter().map(|(_, slot)| &slot.load);
+        let in_2d = jobs.find(runs);
         Some(Self {
             pipe: slot.load.own.basis.pipe,
             tables: state.tables_before(0),
-            in_2d: jobs.find(runs).map(|job| job.own.data.clone()),
+            uses_2d: in_2d.is_some(),
+            data: in_2d.and_then(|job| job.own.data.clone()),
             start: slot.start,
             mark: slot.mark,
         })
@@ -393,16 +382,31 @@ impl<P: Payload> Ring<P> {
         self.memory.write(oldest.mark, words::WAIT)
     }
 
+    /// Ends the jobs that are done, by their events and by the front end's position. The caller holds
+    /// `completion`.
+    fn end_done(self: &Arc<Self>) {
+        RingEnd::end_raised(self);
+        self.end_oldest(self.passed());
+    }
+
     /// Waits until the front end has fetched the new idle loops, and ends the jobs that are done.
     /// Returns whether nothing runs.
     fn is_at_rest(self: &Arc<Self>) -> bool {
         fsleep(Delta::from_millis(1));
         self.hardware.acknowledge();
-        RingEnd::end_raised(self);
-        self.end_oldest(self.passed());
+        self.end_done();
         let position = self.hardware.position();
         self.hardware.is_idle()
             && self.whereabouts(&self.state.lock(), position) == Whereabouts::Before
+    }
+
+    /// Links up the jobs that may begin. The ring is paused.
+    fn link_allowed(&self, state: &State<RingEnd<P>>) -> Result {
+        self.link_up(state)?;
+        match state.phase {
+            Phase::Asleep { holding: true } => self.cut_links(state),
+            _ => Ok(()),
+        }
     }
 
     /// Replaces the WAIT before each job by a LINK to the job. The ring is paused.
@@ -435,8 +439,8 @@ impl<P: Payload> Ring<P> {
             .try_for_each(|(_, slot)| rewrite(slot.mark))
     }
 
-    /// Drops the job of this age. It keeps only the load of the tables that later jobs of its
-    /// process use, a select of the pipe that the next job needs, and the event.
+    /// Drops the job of this age. It keeps only the flush that loads the tables that later jobs of
+    /// its process use, a select of the pipe that the next job needs, and the event.
     fn drop_job(&self, state: &mut State<RingEnd<P>>, age: usize) -> Result {
         let next = state.jobs.get(age + 1);
         let pipe = next.and_then(|(_, slot)| slot.load.own.basis.pipe);
@@ -449,7 +453,7 @@ impl<P: Payload> Ring<P> {
             // It only consists of a flush and its event.
             return Ok(());
         }
-        // Its flush is not run.
+        // Do not count its flush: with MMU version 1 it does not run.
         job.own.flushed = 0;
         let event = mark - self.event_bytes();
         let mut at = start;
@@ -473,17 +477,27 @@ impl<P: Payload> Ring<P> {
             .write_words(at, &[words::link(target, bytes), target])
     }
 
+    /// The address and the length of what the front end runs first: start words that lead to `job`,
+    /// or the idle loop at `rest`.
+    fn entry_point(&self, job: Option<StartAt>, rest: usize) -> Result<(u32, u32)> {
+        match job {
+            Some(job) => self.start_at_job(job),
+            None => Ok((self.gpu(rest), IDLE_UNITS)),
+        }
+    }
+
     /// Writes the start words, which lead the front end to `job`.
     fn start_at_job(&self, job: StartAt) -> Result<(u32, u32)> {
         let lists = Lists {
             scrub: &self.front.setup.scrub,
             stale: [&[]; PIPES],
-            data: job.in_2d.as_ref().and_then(Option::as_ref),
+            data: job.data.as_ref(),
         };
         let mut words = self.start_words();
-        let in_2d = match job.in_2d {
-            Some(_) => Part::Fresh(Pipe::Pipe2d),
-            None => Part::All(Pipe::Pipe2d),
+        let in_2d = if job.uses_2d {
+            Part::Fresh(Pipe::Pipe2d)
+        } else {
+            Part::All(Pipe::Pipe2d)
         };
         // The reset has set the states that take addresses to 0, which is also an address.
         for part in [Part::All(Pipe::Pipe3d), in_2d] {
@@ -509,11 +523,10 @@ impl<P: Payload> Ring<P> {
         Ok(words.finish())
     }
 
-    /// Holds the jobs that can begin after system sleep. `Some`: nothing runs.
+    /// Prevents jobs from beginning that can also begin after system sleep. `Some`: nothing runs.
     fn hold_jobs(self: &Arc<Self>) -> Option<()> {
         let _completing = self.completion.lock();
-        RingEnd::end_raised(self);
-        self.end_oldest(self.passed());
+        self.end_done();
         {
             let mut state = self.state.lock();
             // The caller tries again. A core that is off here is about to come on.
@@ -528,18 +541,14 @@ impl<P: Payload> Ring<P> {
         sys::barrier::write();
         // During this sleep the front end fetches the new idle loops.
         fsleep(Delta::from_millis(1));
-        RingEnd::end_raised(self);
-        self.end_oldest(self.passed());
+        self.end_done();
         let position = self.hardware.position();
         let mut state = self.state.lock();
+        let is_before = self.whereabouts(&state, position) == Whereabouts::Before;
         let oldest = state.jobs.get(0);
-        let is_free = oldest.map(|(_, slot)| !slot.load.own.basis.continues);
-        let is_quiet = match is_free {
-            Some(is_free) => is_free && self.whereabouts(&state, position) == Whereabouts::Before,
-            None => true,
-        };
-        state.is_held = is_quiet && is_free.is_some();
-        is_quiet.then_some(())
+        let is_held = oldest.map(|(_, slot)| is_before && !slot.load.own.basis.continues);
+        state.is_held = is_held == Some(true);
+        (is_held != Some(false)).then_some(())
     }
 
     /// Restores the idle loop before each job, except for jobs that continue in their predecessor's

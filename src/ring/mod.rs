@@ -203,6 +203,8 @@ const START_BYTES: usize = (4
 const TRAP: usize = USABLE_BYTES + START_BYTES - WAIT_LINK_BYTES;
 
 const WAIT_LINK_BYTES: usize = 16;
+/// The length of an idle loop in the front end's units of 8 bytes.
+const IDLE_UNITS: u32 = 2;
 
 /// The most bytes around a client's words: MMU flush, scrub of both pipes, LINK to a context, pipe
 /// switch, stall, drain, event, idle loop.
@@ -364,8 +366,7 @@ impl<P: Payload> Ring<P> {
         state.start();
         // The reset has emptied the TLB.
         self.front.flushed.store(self.front.vm.changes(), Relaxed);
-        // CAST: 16 bytes.
-        Ok((self.address, (WAIT_LINK_BYTES / 8) as u32))
+        Ok((self.address, IDLE_UNITS))
     }
 
     /// The commands that flush the core's caches.
