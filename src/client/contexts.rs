@@ -107,7 +107,6 @@ fn wait_for_all(process: &Process, core: &Core, is_limited: bool) -> Result {
     let newest = ring.newest();
     if is_limited {
         let what = WaitFor::Job(core.index(), newest);
-        // At most a minute.
         let timeout = process.stall_timeout.load(Relaxed).max(1);
         let timeout = timeout.next_multiple_of(STALL_STEP);
         let what = (what, Limited::Stall(core.index(), timeout));

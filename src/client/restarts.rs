@@ -148,7 +148,7 @@ impl Restarts {
 
     /// Ends the restarted call of `thread`. Drops the state that the call has not taken.
     fn end(&self, thread: i32) {
-        self.back.add(usize::MAX, Relaxed);
+        self.back.fetch_sub(1, Relaxed);
         let mut kept = self.kept.lock();
         kept.retain(|kept| kept.thread != thread || !kept.is_back);
     }
@@ -287,12 +287,12 @@ pub(super) fn limited_for<T>(
         _ => milliseconds,
     };
     let outcome = waited(trace, limit, || wait(limit, goal));
-    if limit == 0 && matches!(outcome, Err(Error::Interrupted)) {
+    if !matches!(outcome, Err(Error::Interrupted)) {
+        return outcome;
+    }
+    if limit == 0 {
         // No time was left at the start of this call, so this is a timeout.
         return Err(what.over());
-    }
-    if outcome.as_ref().err() != Some(&Error::Interrupted) {
-        return outcome;
     }
     if milliseconds != FOREVER {
         let after = progress();

@@ -111,7 +111,7 @@ fn submit(
         let mut tables = process.tables();
         if let Some(commands) = &mut commands {
             // Records cannot hang a core, so only commands wait.
-            if !has_waited(process) {
+            if !process.resets.has_waited() {
                 drop(tables);
                 turn.leave();
                 wait_for_hangs(process)?;
@@ -296,12 +296,6 @@ pub(super) fn wait_for_hangs(process: &Process) -> Result {
     let hangs = &process.clients.hangs;
     process.resets.try_out(hangs);
     process.resets.wait_for_hangs(hangs)
-}
-
-/// Whether commands may run without a wait. The caller holds the tables' lock.
-#[inline]
-pub(super) fn has_waited(process: &Process) -> bool {
-    process.resets.has_waited()
 }
 
 impl Process {

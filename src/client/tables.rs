@@ -64,7 +64,7 @@ pub(super) struct Tables {
     /// The process's own MMU tables, if it has any.
     pub(super) space: Option<Arc<AddressSpace>>,
     pub(super) per_core: [PerCore; MAX_CORES],
-    /// By core, number of submitted jobs. 64 bits never wrap.
+    /// By core, number of submitted jobs. 64 bits do not wrap in practice.
     pub(super) jobs: [u64; MAX_CORES],
     /// Views of nodes and buffers. Windows on the pool are not included.
     pub(super) user_views: UserViews,
@@ -155,7 +155,7 @@ pub(super) struct Named {
     pub(super) _use: FramebufferUse,
 }
 
-/// Published data.
+/// Data stored by SET_SHARED_INFO.
 pub(super) struct Info {
     pub(super) id: u32,
     pub(super) user: u32,
@@ -187,12 +187,11 @@ impl PerCore {
             left: None,
         })
     }
-}
 
-impl PerCore {
-    /// The pipe in which commands begin that claim to need `entry`, with a `context` or without. As
-    /// the vendor's driver compares only claims until it loads another context, those of libetnaviv
-    /// need none: both its pipes are always 0.
+    /// The pipe in which commands with `context`, or without, begin. `entry`: the pipe that the
+    /// client says they need. If the last commands said that they leave `entry` selected, but left
+    /// the other pipe, the vendor's driver does not switch back until it loads another context.
+    /// libetnaviv needs this: it selects 2D once, but always says 3D.
     #[inline(always)]
     pub(super) fn entered(&self, entry: Pipe, context: Option<&Option<Arc<Context>>>) -> Pipe {
         match self.left {
@@ -201,7 +200,7 @@ impl PerCore {
         }
     }
 
-    /// Whether commands with `context`, or without, need no other one than the last.
+    /// Whether commands with `context`, or without, run in the context of the last commands.
     #[cold]
     fn continues(&self, context: Option<&Option<Arc<Context>>>) -> bool {
         match (context.and_then(Option::as_ref), &self.last_context) {

@@ -202,7 +202,7 @@ pub(super) fn commit(
             return Err(Error::Interrupted);
         }
         let mut tables = process.tables();
-        if !submission::has_waited(process) {
+        if !process.resets.has_waited() {
             drop(tables);
             turn.leave();
             submission::wait_for_hangs(process)?;

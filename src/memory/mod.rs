@@ -53,7 +53,6 @@ use crate::{
         pinned::PinnedPages, //
     }, //
 };
-use ::core::cell::Cell;
 use framebuffers::Framebuffers;
 use heap::{
     with_pages,
@@ -373,32 +372,34 @@ impl VideoMemory {
         if usize_as_u64(span) > LINEAR_WINDOW {
             return Err(Error::OutOfResources);
         }
-        let cause = Cell::new(ENOMEM);
-        let pin = || -> Result<Mapping> {
+        let pin = || -> Result<Mapping, (Error, Errno)> {
             let (start, count) = (user - offset, span / PAGE_SIZE);
             let pin = |write| Pages::pin(&self.pinned, start, count, (offset, bytes), write);
             let read_only = self.vm.has_read_only_pages();
             let pages = match pin(write || !read_only) {
-                Err(EFAULT) if read_only => pin(false),
+                Err(EFAULT) if read_only && write => pin(false),
                 pages => pages,
-            }
-            .map_err(|error| {
-                cause.set(error);
-                match error {
-                    ERANGE => Error::NotSupported,
-                    _ => Error::OutOfResources,
-                }
+            };
+            let pages = pages.map_err(|cause| match cause {
+                ERANGE => (Error::NotSupported, cause),
+                _ => (Error::OutOfResources, cause),
             })?;
-            let backing = Paged::new(pages, None);
-            self.vm.map(Arc::new(backing, sys::GFP_CLIENT)?)
+            let backing = Arc::new(Paged::new(pages, None), sys::GFP_CLIENT);
+            let mapping = backing.map_err(Error::from).and_then(|it| self.vm.map(it));
+            mapping.map_err(|error| (error, ENOMEM))
         };
-        let mapping = pin().or_else(|error| match cause.get() {
-            // A retry does not help.
-            EFAULT | E2BIG | ERANGE => Err(error),
+        let mapping = match pin() {
             // Recently unmapped memory may still count.
-            _ => reclaim().and_then(|()| pin()),
-        });
-        let mapping = mapping.inspect_err(|_| warn_of(cause.get()))?;
+            Err((_, cause)) if ![EFAULT, E2BIG, ERANGE].contains(&cause) => {
+                reclaim()?;
+                pin()
+            }
+            mapping => mapping,
+        };
+        let mapping = mapping.map_err(|(error, cause)| {
+            warn_of(cause);
+            error
+        })?;
         Ok(UserMemory {
             mapping,
             offset,
@@ -541,13 +542,17 @@ impl VideoMemory {
         kind & KIND_MASK != TILE_STATUS || self.tile_status_anywhere
     }
 
-    fn allocate_in_pool(&self, bytes: u32, alignment: u32, kind: u32, owner: u64) -> Result<Place> {
+    fn allocate_in_pool(
+        &self,
+        bytes: u32,
+        mut alignment: u32,
+        kind: u32,
+        owner: u64,
+    ) -> Result<Place> {
         let pool = self.pool.as_ref().ok_or(Error::OutOfMemory)?;
         let kind = SurfaceType::new(kind).ok_or(Error::InvalidArgument)?;
         let granted = granted(bytes, alignment).ok_or(Error::OutOfMemory)?;
-        // CAST: `usize` has at least 32 bits here.
-        let (asked, mut bytes) = (bytes as usize, granted as usize);
-        let mut alignment = alignment;
+        let (asked, mut bytes) = (u32_as_usize(bytes), u32_as_usize(granted));
         if !self.shared_pool {
             // Clients map only their own pages of the pool, so nodes must not share pages.
             bytes = page_align(bytes).ok_or(Error::OutOfMemory)?;
@@ -558,8 +563,7 @@ impl VideoMemory {
             if !heap.is_open_to(asked) {
                 return Err(Error::OutOfMemory);
             }
-            // CAST: As above.
-            let mut span = heap.allocate(bytes, alignment as usize, kind)?;
+            let mut span = heap.allocate(bytes, u32_as_usize(alignment), kind)?;
             let is_own = heap.is_left_by(&mut span, owner);
             (span, is_own)
         };

@@ -269,25 +269,17 @@ impl Vm {
         is_shared: bool,
     ) -> Result<Arc<Self>, Errno> {
         let has_spaces = versions.contains(&MmuVersion::V2) && !is_shared;
-        let mut tables = Tables {
-            flat: None,
-            two_level: None,
+        let has = |version| versions.contains(&version);
+        let tables = Tables {
+            // Unused entries lead to the scratch page.
+            flat: has(MmuVersion::V1).then(|| Flat::new(dev)).transpose()?,
+            two_level: has(MmuVersion::V2)
+                .then(|| TwoLevel::new(dev, base))
+                .transpose()?,
             has_spaces,
         };
-        if versions.contains(&MmuVersion::V1) {
-            // Unused entries lead to the scratch page.
-            tables.flat = Some(Flat::new(dev)?);
-        }
-        if versions.contains(&MmuVersion::V2) {
-            tables.two_level = Some(TwoLevel::new(dev, base)?);
-        }
-        let mut spaces = KVec::new();
-        if has_spaces {
-            spaces.reserve(two_level::ARRAY_ENTRIES, GFP_KERNEL)?;
-            for _ in 0..two_level::ARRAY_ENTRIES {
-                spaces.push(None, GFP_KERNEL)?;
-            }
-        }
+        let count = usize::from(has_spaces) * two_level::ARRAY_ENTRIES;
+        let spaces = KVec::from_elem(None, count, GFP_KERNEL)?;
         let room = HighPages::new().map_err(|_| ENOMEM)?;
         Arc::pin_init(
             pin_init!(Self {

@@ -193,13 +193,11 @@ impl OpenedFile {
             left,
             is_final,
         } = detection;
-        let now = if is_final {
-            choice.pack() | DETECTED
+        let mut now = choice.pack();
+        if is_final {
+            now |= DETECTED;
         } else {
-            choice.pack()
-        };
-        // Only a guess needs candidates.
-        if !is_final {
+            // Only a guess needs candidates.
             self.candidates.store(left.pack(), Relaxed);
         }
         // If another thread was faster, keep its result.
@@ -247,7 +245,7 @@ impl Argument {
         Self {
             input: u32_as_usize(word(words, 0)),
             input_bytes: word(words, 4).into(),
-            output: word(words, 8) as usize,
+            output: u32_as_usize(word(words, 8)),
             output_bytes: word(words, 12).into(),
         }
     }
@@ -301,9 +299,7 @@ impl Argument {
         let words = room.read(at, LONG_BLOCK).map_err(unreadable)?;
         Ok((Self::long(words, caller), LONG_BLOCK, short_sizes))
     }
-}
 
-impl Argument {
     /// Copies `bytes` bytes of `words` to the caller.
     #[inline]
     pub(super) fn answer(&self, words: &[u32], bytes: usize) -> Result {
