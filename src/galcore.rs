@@ -49,8 +49,8 @@
 //! locks of power management under it. Leaves are `gal_powers_lock`, also under `gal_domains_lock`,
 //! `gal_stand_ins_lock`, under the kernel's lock of components, and `gal_fences_lock`.
 //!
-//! Holders of locks of 1, 2 and 4 to 7 neither wait for the GPU nor access user memory. This driver
-//! does not wait under 3 either. The hard interrupt handler takes no lock.
+//! Holders of locks of 1, 2 and 4 to 7 do not access user memory. Only recovery, system sleep and
+//! switching on or off wait for the GPU, under `galcore completion`, for a bounded time.
 
 #![deny(unsafe_code)]
 #![warn(clippy::match_bool)]

@@ -2,7 +2,7 @@
 
 //! The actions at the end of a client's job: the records of its event queue.
 //!
-//! The interrupt's thread or the hang check runs them in the order of the jobs, under no lock but
+//! The interrupt thread or the hang check runs them in the order of the jobs, under no lock but
 //! `galcore completion`. They only note work that can take long: [`Change`],
 //! [`Retired`](crate::ring::Retired). Among the actions are timers that records start and stop,
 //! Unix signals, and the memory of the guilty process in the dump of a hang.

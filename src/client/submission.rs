@@ -106,7 +106,7 @@ fn submit(
         queue.events().note_commands();
     }
     turn.wish.note(queue.events().actions(), commands.is_some());
-    // Ends: each round waits, or another thread was faster, or a hang was charged.
+    // Ends: a round repeats only after a wait, or because another thread has changed the state.
     loop {
         let mut tables = process.tables();
         if let Some(commands) = &mut commands {
@@ -171,11 +171,11 @@ fn submit(
 pub(super) struct Work<'a> {
     pub(super) words: &'a mut KVVec<u32>,
     pub(super) entry: Pipe,
-    /// The pipe that they leave selected, as the client claims.
+    /// The pipe that they leave selected, according to the client (`exitPipe`).
     pub(super) claimed: Option<Pipe>,
     /// A context in the client's memory.
     pub(super) own: Option<&'a mut OwnContext>,
-    /// An attached context.
+    /// An attached context: one of ATTACH.
     pub(super) hold: Option<Hold>,
     /// User address of the delta that updates the attached context. 0: none.
     pub(super) delta: u64,
@@ -431,7 +431,7 @@ impl Submission<'_> {
             self.stale = None;
         }
         if is_invalid && self.own.is_some() {
-            // The GPU loads the context first, but it may be noted after the commands, or never.
+            // The context loads first. Its loads may be noted after the commands' loads, or never.
             loaded.mark_unsure();
         }
         let is_context_new = core::mem::take(&mut self.is_context_new);

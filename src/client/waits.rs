@@ -4,7 +4,7 @@
 //!
 //! Changes that the records of a process's queues make to its tables.
 //!
-//! A record takes effect when its job ends, in the interrupt's thread. This thread must not wait
+//! A record takes effect when its job ends, in the interrupt thread. This thread must not wait
 //! for the tables' lock, which a client can keep busy. So it only notes the change. The next caller
 //! of [`Process::tables`], a thread of the process or a work item, applies it. So a client that
 //! sees a signal also sees the effects of the records before it.

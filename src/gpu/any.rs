@@ -3,7 +3,7 @@
 //! A core of any kind: binding, power, interrupts and display.
 //!
 //! The hard interrupt handler only reads the acknowledge register, which clears that register, and
-//! wakes the interrupt's thread.
+//! wakes the interrupt thread.
 //!
 //! Power requests of clients: the vendor's power states, the clock, and keeping a core on.
 //!

@@ -196,7 +196,7 @@ pub(crate) struct Engine<F: FrontEnd> {
     #[pin]
     pub(super) completion: Mutex<()>,
     /// Taken before `completion` by [`Engine::if_on`], which clients can call from many threads. So
-    /// the interrupt's thread waits for one of them at most.
+    /// the interrupt thread waits for one of them at most.
     #[pin]
     pub(super) look: Mutex<()>,
     #[pin]

@@ -38,7 +38,7 @@ pub(crate) enum Outcome {
 
 /// What a job does when it ends, as far as the ring knows.
 pub(crate) trait Payload: Default + Send + Unpin + 'static {
-    /// The job has ended. Called once, by the interrupt's thread or the hang check: each record
+    /// The job has ended. Called once, by the interrupt thread or the hang check: each record
     /// takes constant time, and none waits for anything that a client can delay.
     fn end(&mut self, outcome: Outcome);
 

@@ -46,12 +46,12 @@
 //!
 //! # Locks
 //!
-//! The mutex `galcore completion` is held to end jobs, by the interrupt's thread or the hang check,
+//! The mutex `galcore completion` is held to end jobs, by the interrupt thread or the hang check,
 //! and while a recovery must prevent that. Jobs run their actions under it, so it is taken before
 //! all locks that actions take.
 //!
 //! `galcore ring` ([`Engine::state`]) is a spinlock, as is every lock that clients and the
-//! interrupt's thread share: a preempted thread of low priority must not delay others. It is held
+//! interrupt thread share: a preempted thread of low priority must not delay others. It is held
 //! briefly. A thread that fills a place ([`Reservation`]) is not preempted either. Others wait
 //! interruptibly. Only the allocator's locks, and those to wake the first in the [line](turns), are
 //! taken under it.

@@ -195,7 +195,7 @@ impl<F: FrontEnd> Engine<F> {
     /// Calls `look` with the core if the core is on. It stays on during the call, and no other
     /// thread accesses registers that need exclusive access. `None`: it is off, or was stopped. A
     /// client can call this from many threads. They first wait for each other, so that the
-    /// interrupt's thread waits for one of them at most. See also [`sys::work::by_worker`].
+    /// interrupt thread waits for one of them at most. See also [`sys::work::by_worker`].
     pub(crate) fn if_on<T: Send>(&self, look: impl FnOnce(&Hardware) -> T + Send) -> Option<T> {
         sys::work::by_worker(|| self.look_if_on(look))
     }

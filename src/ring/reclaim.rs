@@ -6,7 +6,7 @@
 //! nothing and cannot fail. Windows of the process (its mappings of the pool) may show the object.
 //! Then the process's work item unmaps it there ([`Revoker`]). Next the object is tied to the
 //! newest job of each ring, one ring after the other. When these jobs have ended, the device's work
-//! item drops it. So the interrupt's thread does neither of the long steps.
+//! item drops it. So the interrupt thread does neither of the long steps.
 //!
 //! Locks: `galcore rings` guards the list of the rings, and is taken before the rings' own locks.
 //! `galcore reclaim` is a leaf.

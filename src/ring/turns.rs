@@ -2,29 +2,29 @@
 
 //! Which submitter gets the next place in the ring: start-time fair queuing.
 //!
-//! Pure logic. A core runs jobs in the order of their places, so the driver shares the core's time
-//! among processes when it assigns places. A process has a [`Share`] of each core. Its next job
-//! starts, in virtual time, where its last one ended, but not in the past. Until a job has ended,
-//! the average of the process's earlier jobs counts as its time. Submitters without a place wait in
-//! a [`Line`], sorted by start. Only the first gets a place, however large its job is: a smaller
-//! job never overtakes it. While one process uses the core alone, virtual time does not pass.
+//! Called under the engine's lock. Does not access the hardware. A core runs jobs in the order of
+//! their places, so the driver shares its time among processes when it assigns places. A process
+//! has a [`Share`] of each core. Its next job starts, in virtual time, where its last one ended,
+//! but not in the past. Until a job has ended, the average of the process's earlier jobs counts as
+//! its time. Submitters without a place wait in a [`Line`], sorted by start. Only the first gets a
+//! place: no smaller job overtakes it. Virtual time does not pass while one process uses the core.
 //!
 //! A job with a place cannot be overtaken, so a process's places are limited. On a shared core it
 //! has places for jobs that together take a [`QUANTUM`], but at least for one job. Alone it has
 //! places for [`ALONE_QUANTA`] quanta, but at least for [`ALONE`] jobs. Short jobs do not reach
 //! these limits.
 //!
-//! As in the CPU scheduler, the nice value of the submitting thread weights the time: by a quarter
-//! more or less for each step. The weights of cgroups have no effect.
+//! As in the CPU scheduler, the nice value of the submitting thread weights the time: each step up
+//! adds a quarter, each step down takes off about a fifth. The weights of cgroups have no effect.
 //!
-//! The interrupt's thread runs the actions of ended jobs one after the other. So all jobs with
-//! places together have at most [`MOST_ACTIONS`] actions, unless a single job has more.
+//! The interrupt thread runs the actions of ended jobs one after the other. Another process's event
+//! may wait for these. So jobs with places have at most [`MOST_ACTIONS`] in all, or one has more.
 //!
-//! A job with a place runs even if a job of another process before it hangs. But after a hang the
-//! next *stranger* may have to wait, so only one stranger has places at a time. A stranger is a
-//! process whose commands the GPU has never finished. Here a process on trial also counts as one:
-//! it opened the device after a hang that is not forgiven yet. Strangers take turns: while others
-//! wait, one has places for a [`QUANTUM`].
+//! A job with a place runs even if another process's job before it hangs. If several *strangers*
+//! had places, each could hang the core in turn without the wait that a hang causes. So only one
+//! has places at a time. A stranger is a process whose commands the GPU has never finished. Here a
+//! process on trial also is one: it opened the device after a hang that is not forgiven yet.
+//! Strangers take turns: while others wait, one has places for a [`QUANTUM`].
 //!
 //! A free place wakes one thread: submitters in a line sleep until they are first. The first might
 //! fail to take its place, perhaps because its thread has a low priority. Then the hang check ends
@@ -48,10 +48,10 @@ pub(crate) use share::{
 };
 
 /// How long the jobs with places of one process may take together on a shared core, in
-/// milliseconds. Another process waits no longer for them, unless a single job takes longer.
+/// milliseconds. Another process waits at most this long for them, unless a job takes longer.
 const QUANTUM: u32 = 20;
 
-/// The most quanta of a process that is alone on its core, and the jobs it may have in any case.
+/// For a process alone on its core: the most quanta of places, and the jobs that always have one.
 const ALONE_QUANTA: u32 = 50;
 const ALONE: u32 = 4;
 
@@ -228,11 +228,11 @@ pub(super) struct Line {
     stranger: Option<Holder>,
     /// When the core was last shared, in jiffies.
     shared: Option<usize>,
-    /// [`QUANTUM`], in counts.
+    /// [`QUANTUM`], in counts of [`clock`](crate::sys::clock).
     quantum: u32,
 }
 
-/// `time`, limited to 32 bits: at least some seconds.
+/// `time`, limited to 32 bits, which hold at least some seconds.
 fn at_most_a_word(time: u64) -> u32 {
     u32::try_from(time).unwrap_or(u32::MAX)
 }
@@ -274,8 +274,8 @@ impl Line {
         }
     }
 
-    /// Whether `wish` may have a place now. `moves`: the engine's count of changes. `waiters`:
-    /// number of waiting threads of all processes.
+    /// Whether `wish` may have a place now. Also notes whether the core is shared, and may remove
+    /// `wish` from the line. `moves`: the engine's count of changes. `waiters`: all that wait.
     pub(super) fn admits(&mut self, wish: &mut Wish<'_>, moves: u64, waiters: u32) -> bool {
         let Some(share) = wish.share else {
             return true;
@@ -431,7 +431,7 @@ impl Line {
         self.first.is_some()
     }
 
-    /// Whether the first has not tried since a change, or has no place though the core is idle.
+    /// Whether the first has not tried since a change, or waits while no process has a job here.
     fn is_missed(&self, moves: u64) -> bool {
         self.first.is_some() && (self.first_saw != moves || self.under_way == 0)
     }

@@ -336,7 +336,7 @@ pub(crate) trait Handler: Send + Sync {
     /// Called in hard interrupt context.
     fn handle(&self) -> ThreadedIrqReturn;
 
-    /// Called in the interrupt's thread, after `handle` has woken it.
+    /// Called in the interrupt thread, after `handle` has woken it.
     fn handle_threaded(&self);
 }
 
