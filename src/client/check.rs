@@ -352,14 +352,12 @@ impl fmt::Display for Hint {
         match *self {
             Hint::None => Ok(()),
             Hint::Freed(owner) => f.write_fmt(fmt!("; it was {}, which is freed", Name(owner))),
-            Hint::User(None) => {
-                f.write_str("; it is an address of the CPU's, in the pool's mapping")
-            }
+            Hint::User(None) => f.write_str("; it is a CPU address, in the pool's mapping"),
             Hint::User(Some(Viewed::Node(handle))) => {
-                write!(f, "; it is an address of the CPU's, of node {handle:#x}")
+                write!(f, "; it is a CPU address, of node {handle:#x}")
             }
             Hint::User(Some(Viewed::Buffer(handle))) => {
-                write!(f, "; it is an address of the CPU's, of buffer {handle:#x}")
+                write!(f, "; it is a CPU address, of buffer {handle:#x}")
             }
             Hint::Handle => f.write_str("; it is the handle of a node: LOCK answers its address"),
             Hint::Past(owner, bytes) => {

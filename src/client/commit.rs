@@ -456,7 +456,7 @@ fn command_range(buffer: &CommandBuffer) -> Result<(u64, u64)> {
         Ok((start, end))
     } else {
         Err(mistake!(InvalidArgument:
-            "startOffset {:#x} and {:#x} bytes for the driver are past the end of the commands, {:#x}",
+            "startOffset {:#x} plus reservedHead {:#x} is past the end of the commands, {:#x}",
             buffer.start_offset, buffer.reserved_head, end))
     }
 }

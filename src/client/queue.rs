@@ -102,12 +102,12 @@ impl fmt::Display for LeftOut<'_> {
             Record::Timestamp { timer, .. } => {
                 write!(f, "there is no timer {timer:#x}, but {MAX_TIMERS}")
             }
-            Record::Other { number, name: "" } => write!(f, "command {number} is none of a queue"),
+            Record::Other { number, name: "" } => write!(f, "command {number} cannot be queued"),
             Record::Other {
                 name: "TIMESTAMP", ..
             } => f.write_str("request of TIMESTAMP is neither 0 (stop) nor 1 (start)"),
             Record::Other { number, name } => {
-                write!(f, "command {number} (gcvHAL_{name}) is none of a queue")
+                write!(f, "command {number} (gcvHAL_{name}) cannot be queued")
             }
             _ => f.write_str("it does nothing"),
         }

@@ -2,9 +2,9 @@
 
 //! Memory of clients: the pool, nodes, and contiguous buffers.
 //!
-//! Owns the pool and its [`heap::Heap`]. The heap's mutex is a leaf lock, except for the
-//! allocator's. Memory is zeroed before another process can access it. It is freed with its last
-//! reference: of the handle table, the GPU ([`crate::ring::Reclaimer`]) or a mapping.
+//! Owns the pool and its [`heap::Heap`]. The heap's mutex is of level 5. Its holder takes only the
+//! allocator's locks. Memory is zeroed before another process can access it. It is freed with its
+//! last reference: of the handle table, the GPU ([`crate::ring::Reclaimer`]) or a mapping.
 
 mod buffer;
 mod framebuffers;
@@ -90,8 +90,8 @@ pub(crate) use {
     }, //
 };
 
-/// The address at which the GPU reaches `bytes` at physical address `physical` without its MMU.
-/// `None`: it does not reach all of them.
+/// The linear GPU address of `bytes` at `physical`: that address minus `base_address`. `None`: not
+/// all are in the linear window.
 pub(crate) fn gpu_address(physical: u64, bytes: usize, base_address: u32) -> Option<u32> {
     params::linear_address(physical, usize_as_u64(bytes), base_address)
 }
@@ -99,9 +99,8 @@ pub(crate) fn gpu_address(physical: u64, bytes: usize, base_address: u32) -> Opt
 /// Limits the log lines about memory that would be mapped for the GPU twice.
 static TWICE: RateLimit = RateLimit::new();
 
-const MAPPED_ALREADY: &str =
-    "wants memory mapped for the GPU that is mapped for it in another way \
-    (a dma-buf and memory of a process, or two dma-bufs)";
+const MAPPED_ALREADY: &str = "maps memory that is already mapped for the GPU in another way \
+    (as memory of a process, or as another dma-buf)";
 
 /// Limits the log lines about memory that the GPU does not reach.
 static TOO_HIGH: RateLimit = RateLimit::new();
@@ -132,7 +131,7 @@ pub(crate) struct Usage {
     pub(crate) pool_least_free: usize,
     /// Bytes of contiguous buffers and nodes outside of the pool.
     pub(crate) contiguous: usize,
-    /// Bytes of nodes that the GPU reaches through its MMU.
+    /// Bytes of nodes in scattered pages.
     pub(crate) scattered: usize,
 }
 
@@ -174,7 +173,7 @@ impl VideoMemory {
             .map(|pool| (pool.address, pool.memory.bytes()));
         let allowed = parameters.allowed_ranges.iter().flatten();
         let allowed = allowed.map(|range| (range.start(), range.bytes()));
-        // If each process has its own tables, these map the pool's nodes.
+        // Processes' own tables map the pool's nodes, so then do not map the whole pool here.
         let common = pool_range.filter(|_| parameters.shared_pool || !vm.has_spaces());
         // `Init` also has a `chain`, so name the trait.
         for (address, bytes) in Iterator::chain(allowed, common) {

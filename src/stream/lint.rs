@@ -44,7 +44,7 @@ impl fmt::Display for Lint {
                 "there are no commands: do the bytes include the driver's head and tail?",
             ),
             Lint::NoDraw => f.write_str(
-                "they say where to draw and draw nothing: do the bytes include the driver's head and tail?",
+                "the commands set a target but draw nothing: do the bytes include the driver's head and tail?",
             ),
             Lint::NoSource(at) => write!(
                 f,

@@ -309,7 +309,7 @@ impl Argument {
         UserSlice::new(UserPtr::from_addr(self.output), bytes)
             .writer()
             .write_slice(answer)
-            .map_err(|_| malformed("room for the answer", self.output))
+            .map_err(|_| malformed("the room for the answer", self.output))
     }
 }
 

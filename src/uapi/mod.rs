@@ -119,7 +119,7 @@ const DETECTED: u32 = 1 << 16;
 #[cold]
 #[inline(never)]
 fn malformed(what: &str, at: usize) -> Error {
-    warn_client!(ENVELOPES: "no memory of its own for {what} at {at:#x}");
+    warn_client!(ENVELOPES: "{what} at {at:#x} is not in its memory");
     Error::Envelope
 }
 
@@ -135,7 +135,7 @@ fn refuse_type(found: u32) -> Error {
 #[cold]
 #[inline(never)]
 fn refuse_code(code: u32) -> Errno {
-    warn_client!(ENVELOPES: "ioctl {code:#x}: there is none but {INTERFACE} and this driver's own");
+    warn_client!(ENVELOPES: "ioctl {code:#x} is unknown: use {INTERFACE} or this driver's own");
     ENOTTY
 }
 

@@ -170,13 +170,13 @@ fn main() -> Result<ExitCode> {
 fn tell(turned: &Turned, identity: &QueryChipIdentity) {
     let result = &turned.comparison;
     println!(
-        "turned   {} frames of {} triangles by {}: of {} pixels {} differ by more than {} in 255 from software, the \
+        "turned   {} frames of {} triangles by {}: {} of {} pixels differ by more than {}/255 from software, the \
          others by {} at most",
         turned.frames.len(),
         turned.triangles,
         chip_name(identity),
-        result.object,
         result.wrong,
+        result.object,
         turning::TOLERANCE,
         result.most.min(turning::TOLERANCE),
     );

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a client's author sees of a mistake: the table of `Documentation/mistakes.md`, row by row.
+//! Mistakes, and how to recognize them: the tables of `Documentation/mistakes.md`, row by row.
 //!
 //! The page is compiled in, and what it says is what is looked for: each mistake is made until the log has
 //! its line (lines are few at a time), and is answered as the page says each time. A row without a test and
