@@ -18,8 +18,8 @@
  * with ENOTTY when the request never became a command: an unknown request
  * number, sizes of no generation, memory that cannot be read or written, a
  * hardware type outside 0..7. It fails with EINTR (or is restarted, as the
- * signal's action says) when a Unix signal ended a wait; nothing is copied back
- * then.
+ * signal's action says) when a Unix signal ended a wait; then at most @status
+ * is written, with a number by which the restarted call continues.
  *
  * Pointers travel as __u64, so a 32-bit and a 64-bit client use the same
  * layout; all padding is written out. Handles (@node, @physName, @id,
