@@ -51,7 +51,10 @@ use crate::{
         MAX_STREAM_WORDS,
         MAX_WORDS_AFTER_STATES, //
     },
-    stream::words::Pipe,
+    stream::words::{
+        self,
+        Pipe, //
+    },
     sys::user::{
         append_words,
         UserWords, //
@@ -59,6 +62,7 @@ use crate::{
 };
 
 static FAILURES: RateLimit = RateLimit::new();
+static ENTRIES: RateLimit = RateLimit::new();
 
 /// The progress of a COMMIT of several parts.
 struct Parts {
@@ -210,12 +214,7 @@ pub(super) fn commit(
             own.adapt_to(core);
         }
     }
-    let entry = check::entry_pipe(core, "entryPipe", buffer.entry_pipe)?;
-    let claimed = match commit.commands {
-        // The claim of a chain is its last buffer's, which is not read here.
-        Commands::Here(_, 1..) => None,
-        _ => Pipe::from_number(buffer.exit_pipe),
-    };
+    let asked = check::entry_pipe(core, "entryPipe", buffer.entry_pipe)?;
     let mut words = KVVec::new();
     let tables = process.tables();
     // Cores without 3D ignore all contexts.
@@ -224,8 +223,8 @@ pub(super) fn commit(
         Ok(handle) if names_context => tables.contexts.get(handle).cloned(),
         _ => None,
     };
-    let entry = tables.per_core[core.index()].entered(entry, context.as_ref());
-    copy_commands(process, tables, &mut words, &buffer, commit)?;
+    let entry = tables.per_core[core.index()].entered(asked, context.as_ref());
+    let exit = copy_commands(process, core, tables, &mut words, &buffer, commit)?;
     let hold = match context {
         // The states of a context are only valid on its own core.
         Some(Some(context)) if context.core() == core.index() => Some(context.hold()?),
@@ -249,13 +248,17 @@ pub(super) fn commit(
     let work = Work {
         words: &mut words,
         entry,
-        claimed,
+        claimed: Pipe::from_number(exit),
         own: own.as_mut(),
         hold,
         delta: commit.delta,
         format,
     };
-    let (submitted, switched) = submission::submit_words(process, core, work, &mut queue, fill)?;
+    let submitted = submission::submit_words(process, core, work, &mut queue, fill);
+    if entry != asked && matches!(submitted, Err(Error::InvalidData)) {
+        log_entered(asked, entry);
+    }
+    let (submitted, switched) = submitted?;
     let reply = Reply::Committed {
         counted: submitted.counted,
         stamp: submitted.job,
@@ -267,16 +270,17 @@ pub(super) fn commit(
 }
 
 /// Copies the commands of `commit` to `words`: first those in its `buffer`, then those of its
-/// chain of `gcsHAL_COMMAND_LOCATION`. Unlocks the tables. Errors: as [`commit`]; also
-/// `InvalidArgument`: the chain is too long.
+/// chain of `gcsHAL_COMMAND_LOCATION`. Unlocks the tables. Returns `exitPipe` of the last of them.
+/// Errors: as [`commit`]; also `InvalidArgument`: the chain is too long.
 #[inline(always)]
 pub(super) fn copy_commands(
     process: &Process,
+    core: &Core,
     tables: TablesGuard<'_>,
     words: &mut KVVec<u32>,
     buffer: &CommandBuffer,
     commit: &Commit,
-) -> Result {
+) -> Result<u32> {
     let limit = match commit.format.context_bytes() {
         0 => MAX_STREAM_WORDS,
         // Leave room for the states of the context, even if they are not loaded.
@@ -284,25 +288,31 @@ pub(super) fn copy_commands(
     };
     append_commands(process, tables, words, buffer, limit)?;
     match commit.commands {
-        Commands::Described(_) | Commands::Here(_, 0) => Ok(()),
-        Commands::Here(_, next) => copy_chain(process, words, next, commit.format, limit),
+        Commands::Described(_) | Commands::Here(_, 0) => Ok(buffer.exit_pipe),
+        Commands::Here(_, next) => {
+            let pipes = (core, buffer.exit_pipe);
+            copy_chain(process, pipes, words, next, commit.format, limit)
+        }
     }
 }
 
 /// Appends the commands of the chain at user address `next` to `words`, up to `limit` words in
-/// all. Chains are rare.
+/// all. If `entryPipe` of a location is not `exitPipe` of the location before, selects it first.
+/// Chains are rare. Returns the last `exitPipe`.
 #[cold]
 #[inline(never)]
 fn copy_chain(
     process: &Process,
+    (core, mut exit): (&Core, u32),
     words: &mut KVVec<u32>,
     mut next: u64,
     format: Format,
     limit: usize,
-) -> Result {
+) -> Result<u32> {
+    let has_both = core.pipes().pipe_3d && core.pipes().pipe_2d;
     for _ in 0..MAX_LOCATIONS {
         if next == 0 {
-            return Ok(());
+            return Ok(exit);
         }
         if sys::is_killed() {
             return Err(Error::Interrupted);
@@ -312,7 +322,16 @@ fn copy_chain(
             .read(next, format.location_bytes())
             .map_err(|_| mistake!(OutOfResources: "cannot read command location at {:#x}", next))?;
         let (buffer, following) = format.decode_location(location);
+        let entry = Pipe::from_number(buffer.entry_pipe).filter(|_| has_both);
+        if let Some(entry) = entry.filter(|_| buffer.entry_pipe != exit) {
+            let select = words::select_pipe(core.engine().caches(), entry);
+            if select.len() > limit - words.len().min(limit) {
+                return Err(err_too_long(limit));
+            }
+            words.extend_from_slice(&select, sys::GFP_CLIENT)?;
+        }
         append_commands(process, process.tables(), words, &buffer, limit)?;
+        exit = buffer.exit_pipe;
         next = following;
     }
     Err(mistake!(InvalidArgument: "more than {MAX_LOCATIONS} command locations"))
@@ -353,7 +372,7 @@ fn append_commands(
         .checked_add(start as usize)
         .ok_or_else(|| err_not_mapped(buffer))?;
     if count > limit - words.len().min(limit) {
-        refuse!(InvalidArgument: "more than {:#x} words of commands", limit);
+        return Err(err_too_long(limit));
     }
     append_words(words, from, count).map_err(|error| match error {
         EFAULT => mistake!(InvalidAddress: "cannot read the commands at {:#x}", from),
@@ -380,6 +399,24 @@ fn err_no_core(error: Error, what: &str, index: u32, selector: CoreSelector) -> 
             what, index, selector.numbers().0),
         error => error,
     }
+}
+
+#[cold]
+#[inline(never)]
+fn err_too_long(limit: usize) -> Error {
+    mistake!(InvalidArgument: "more than {} words of commands", limit)
+}
+
+/// Says why commands that are refused did not begin in the pipe that they asked for.
+#[cold]
+#[inline(never)]
+fn log_entered(asked: Pipe, entry: Pipe) {
+    let [asked, entry] = [asked, entry].map(|pipe| match pipe {
+        Pipe::Pipe3d => "3D",
+        Pipe::Pipe2d => "2D",
+    });
+    warn_client!(ENTRIES:
+        "these commands began in {entry}, which the process's last commands left selected: their exitPipe was {asked}, as is this entryPipe");
 }
 
 #[cold]
@@ -445,10 +482,11 @@ fn command_range(buffer: &CommandBuffer) -> Result<(u64, u64)> {
         || !aligned(offset)
         || !aligned(buffer.reserved_head)
         || !aligned(buffer.reserved_tail)
+        || buffer.logical % u64::from(ALIGNMENT) != 0
     {
         refuse!(InvalidArgument:
-            "startOffset {:#x}, reservedHead {:#x}, offset {:#x}, reservedTail {:#x}: must be multiples of {ALIGNMENT}",
-            buffer.start_offset, buffer.reserved_head, offset, buffer.reserved_tail);
+            "logical {:#x}, startOffset {:#x}, reservedHead {:#x}, offset {:#x}, reservedTail {:#x}: must be multiples of {ALIGNMENT}",
+            buffer.logical, buffer.start_offset, buffer.reserved_head, offset, buffer.reserved_tail);
     }
     let start = u64::from(buffer.start_offset) + u64::from(buffer.reserved_head);
     let end = u64::from(offset);

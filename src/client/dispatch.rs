@@ -417,7 +417,14 @@ fn core_for(process: &Process, first: &Arc<Core>, commit: &Commit) -> Result<Arc
         return Ok(first.clone());
     };
     let mut words = KVVec::new();
-    commit::copy_commands(process, process.tables(), &mut words, &buffer, commit)?;
+    commit::copy_commands(
+        process,
+        first,
+        process.tables(),
+        &mut words,
+        &buffer,
+        commit,
+    )?;
     let takes = |core: &Core, words: &mut _| {
         let pipe = core.pipes().entry(buffer.entry_pipe);
         let all = Addresses::Any;

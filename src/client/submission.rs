@@ -215,7 +215,9 @@ pub(super) fn submit_words<'a>(
             None
         };
         loaded.begin(tables.per_core[core.index()].origin(hold.as_ref()));
-        let exit = check::check(process, core, &tables, (words, entry, 0))?;
+        let exit = check::check(process, core, &tables, (words, entry, 0)).inspect_err(|_| {
+            tables.per_core[core.index()].restore_data(core.scrub());
+        })?;
         lent = loaded.lent();
         of_context = loaded.in_context(lent);
         check::lint(core, &tables, words);

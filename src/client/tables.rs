@@ -221,7 +221,7 @@ impl PerCore {
     /// The data that the process's commands have loaded into the 2D pipe so far. `None` also if
     /// there is no memory.
     pub(super) fn data(&mut self, scrub: &Scrub) -> Option<Arc<OwnData>> {
-        if let Some(noted) = self.loaded.take_data() {
+        if let Some(noted) = self.loaded.noted() {
             let noted = match &self.data {
                 Some(_) => noted,
                 // Copy all data, even those that found no memory before.
@@ -231,10 +231,30 @@ impl PerCore {
                 }
             };
             if let Some(data) = &self.data {
-                data.update(noted, |state| self.loaded.data(state));
+                data.for_each(noted, |state, to| {
+                    to.store(self.loaded.data(state), Relaxed)
+                });
+                self.loaded.forget_noted();
             }
         }
         self.data.clone()
+    }
+
+    /// Restores the data that [`Self::data`] has found, because the commands that were checked
+    /// since are refused.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn restore_data(&self, scrub: &Scrub) {
+        let before = match &self.data {
+            Some(data) => Some(data.clone()),
+            None => OwnData::new(scrub).ok(),
+        };
+        if let (Some(noted), Some(before)) = (self.loaded.noted(), before) {
+            before.for_each(noted, |state, value| {
+                self.loaded.restore_data(state, value.load(Relaxed));
+            });
+            self.loaded.forget_noted();
+        }
     }
 }
 

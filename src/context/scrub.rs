@@ -222,8 +222,8 @@ impl OwnData {
         Ok(Arc::new(Self(list), crate::sys::GFP_CLIENT)?)
     }
 
-    /// Sets the states from `first` to `last` that carry data to their `value_of`.
-    pub(crate) fn update(&self, (first, last): (u32, u32), value_of: impl Fn(u32) -> u32) {
+    /// Passes the states from `first` to `last` that carry data, and their values, to `see`.
+    pub(crate) fn for_each(&self, (first, last): (u32, u32), see: impl Fn(u32, &Atomic<u32>)) {
         let mut rest = &self.0[..];
         // Ends: each round removes a command.
         while let [header, values @ ..] = rest {
@@ -234,7 +234,7 @@ impl OwnData {
             let skipped = first.saturating_sub(start) as usize;
             let states = (start..=last).zip(values.iter().take(count)).skip(skipped);
             for (state, value) in states.filter(|&(state, _)| !states::takes_address(state)) {
-                value.store(value_of(state), Relaxed);
+                see(state, value);
             }
             rest = values
                 .get((1 + count).next_multiple_of(2) - 1..)

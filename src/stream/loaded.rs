@@ -42,7 +42,7 @@ pub(crate) struct Loaded {
     verified: Cell<u64>,
     /// See [`Loaded::epoch`].
     epoch: Cell<u64>,
-    /// The first and the last state whose data was noted since the last [`Loaded::take_data`].
+    /// The first and the last state whose data was noted since [`Loaded::forget_noted`].
     data: Cell<Option<(u32, u32)>>,
     /// The rows [`LAST`], [`PENDING`] and [`LENT`] of values. Allocated at the first check.
     bounded: KVVec<Bounded>,
@@ -308,9 +308,21 @@ impl Loaded {
         self.bounded_value(LENT, place)
     }
 
-    /// The first and the last state with data that was noted since the last call.
-    pub(crate) fn take_data(&self) -> Option<(u32, u32)> {
-        self.data.take()
+    /// The first and the last state with data that was noted since [`Loaded::forget_noted`].
+    pub(crate) fn noted(&self) -> Option<(u32, u32)> {
+        self.data.get()
+    }
+
+    /// Notes that the data noted so far has a copy.
+    pub(crate) fn forget_noted(&self) {
+        self.data.set(None);
+    }
+
+    /// Restores the data of `state`.
+    pub(crate) fn restore_data(&self, state: u32, value: u32) {
+        if let Some(place) = self.values.get(u32_as_usize(state)) {
+            place.set(value);
+        }
     }
 
     /// The data of `state`, or 0 if none was noted.

@@ -231,9 +231,7 @@ mod tests {
         };
         assert!(text(&refused(&large, Error::InvalidData))
             .to_bytes()
-            .ends_with(
-                b": a handle of 0xffffffff or more is no node of the process's, or was freed"
-            ));
+            .ends_with(b": 0xffffffff or more is no node of the process's, or was freed"));
         // A generation that reports another status.
         let other = Refused {
             status: Error::NotFound,

@@ -745,8 +745,8 @@ struct gcsHAL_EVENT_COMMIT {
  *	the head; the vendor's writes a LINK there: gcdCOMMAND_RESERVED_TAIL
  * @patchHead: not used by the driver
  * @exitIndex: not used by the driver
- * @entryPipe: enum gcePIPE_SELECT that they begin in, of the first piece: the
- *	driver selects it
+ * @entryPipe: enum gcePIPE_SELECT that they begin in: the driver selects it
+ *	unless it is @exitPipe of the piece before
  * @exitPipe: the pipe they leave selected
  * @pad1: padding
  * @next: address of the next piece, which runs behind it; 0: the last

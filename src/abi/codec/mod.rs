@@ -101,7 +101,7 @@ pub(crate) struct ShownHandle(pub(crate) u32);
 impl fmt::Display for ShownHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            u32::MAX => f.write_str("a handle of 0xffffffff or more"),
+            u32::MAX => f.write_str("0xffffffff or more"),
             handle => write!(f, "{handle:#x}"),
         }
     }

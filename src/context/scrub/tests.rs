@@ -210,7 +210,9 @@ mod cases {
         assert_eq!(now()[..], *fresh);
         // The first state is inside of one command, the last inside of another.
         let (first, last) = (state::word(0x1244), state::word(0x1C10));
-        data.update((first, last), |state| state << 16 | 5);
+        data.for_each((first, last), |state, to| {
+            to.store(state << 16 | 5, Relaxed)
+        });
         let changed = now();
         assert_eq!(changed.len(), fresh.len());
         let mut at = 0;

@@ -81,11 +81,13 @@ mod cases {
     #[test]
     fn data_is_kept_with_the_range_that_is_new() {
         let loaded = loaded();
-        assert_eq!(loaded.take_data(), None);
+        assert_eq!(loaded.noted(), None);
         for (byte, value) in [(0x1C04, 3), (0x1218, 4), (0x1C00, 5)] {
             loaded.note_data(byte / 4, value);
         }
-        assert_eq!(loaded.take_data(), Some((0x1218 / 4, 0x1C04 / 4)));
+        assert_eq!(loaded.noted(), Some((0x1218 / 4, 0x1C04 / 4)));
+        loaded.forget_noted();
+        assert_eq!(loaded.noted(), None);
         // Data stays when addresses are forgotten.
         assert!(stale(&loaded, Pipe::Pipe2d, 3).is_empty());
         loaded.forget_all();

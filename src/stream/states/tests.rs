@@ -92,7 +92,7 @@ mod cases {
     fn halti5_resolves_to_the_addresses_of_pipes() {
         for (core, wanted) in [
             (cores::dove(), state::RS_DEST_ADDR),
-            (cores::imx6qp(), state::RS_PIPE_DEST_ADDR),
+            (cores::two_pixel_pipes(), state::RS_PIPE_DEST_ADDR),
             (cores::imx8mp(), state::RS_PIPE_DEST_ADDR),
         ] {
             assert_eq!(core.resolve_target(), wanted);

@@ -18,6 +18,7 @@ use galcore_client::client::place;
 use galcore_client::device::Buffer;
 use galcore_client::device::Node;
 use galcore_client::raw;
+use galcore_client::stream::Pipe;
 use galcore_client::sys;
 use galcore_client::sys::become_user;
 use galcore_client::uapi;
@@ -30,6 +31,8 @@ use galcore_client::Queue;
 use galcore_client::Stream;
 use galcore_selftests::control::Control;
 use galcore_selftests::fixture::cell_of;
+use galcore_selftests::fixture::has_2d;
+use galcore_selftests::fixture::has_3d;
 use galcore_selftests::fixture::Paint;
 use galcore_selftests::fixture::CELLS;
 use galcore_selftests::harness;
@@ -66,6 +69,8 @@ struct Piece {
     start: u32,
     size: u32,
     tail: u32,
+    entry: u32,
+    exit: u32,
 }
 
 impl Fixture {
@@ -90,6 +95,8 @@ impl Fixture {
             start,
             size: record.offset + uapi::RESERVED_TAIL - start,
             tail: uapi::RESERVED_TAIL,
+            entry: record.entry_pipe as u32,
+            exit: record.exit_pipe as u32,
         };
         (record, piece)
     }
@@ -105,6 +112,8 @@ impl Fixture {
             ("size", piece.size.into()),
             ("reservedHead", uapi::RESERVED_HEAD.into()),
             ("reservedTail", piece.tail.into()),
+            ("entryPipe", piece.entry.into()),
+            ("exitPipe", piece.exit.into()),
             ("next", next),
         ] {
             let (at, size) = self.abi.fields[format!("gcsHAL_COMMAND_LOCATION.{field}").as_str()];
@@ -172,6 +181,60 @@ fn all_run(count: u32) -> Result<()> {
         cell if cell < count => colour(cell),
         _ => 0x0101_0101,
     })
+}
+
+/// A piece begins in its `entryPipe`, unless the piece before it has claimed to leave that selected. The next COMMIT
+/// begins in the pipe that the last piece left, if it asks for the one that this piece claimed to leave.
+fn pipes() -> Result<()> {
+    let mut fixture = Fixture::new()?;
+    fixture.paint.prove(0x0404_0404)?;
+    let own = fixture.paint.engine().pipe();
+    let other = match own {
+        Pipe::Pipe2d => Pipe::Pipe3d,
+        Pipe::Pipe3d => Pipe::Pipe2d,
+    };
+    let mut to_other = Stream::new();
+    to_other.select_pipe(own, other);
+    let draw = fixture.paint.fill_all(0xc0de_0004);
+    let (first, left) = fixture.piece(0, &to_other);
+    let (single, drawn) = fixture.piece(1, &draw);
+    let leave = |exit| uapi::CommandBufferRecord {
+        exit_pipe: exit,
+        ..first
+    };
+    for (what, exit, entry, wanted) in [
+        ("a right claim", other.number(), own.number(), Status::OK),
+        (
+            "a wrong claim",
+            own.number(),
+            own.number(),
+            Status::INVALID_DATA,
+        ),
+        ("no pipe", other.number(), 7, Status::INVALID_DATA),
+    ] {
+        let piece = Piece {
+            entry: entry as u32,
+            ..drawn
+        };
+        let location = fixture.location(piece, 0);
+        let next = location.as_ptr() as usize as u64;
+        same(what, fixture.commit(&leave(exit), next, &[])?, wanted)?;
+    }
+    fixture.paint.client.finish()?;
+    fixture.paint.expect(|_, _| 0xc0de_0004)?;
+    // The last piece leaves the other pipe, and claims its own.
+    let location = fixture.location(left, 0);
+    let next = location.as_ptr() as usize as u64;
+    same("COMMIT", fixture.commit(&single, next, &[])?, Status::OK)?;
+    let status = fixture.commit(&single, 0, &[])?;
+    same("a draw in the other pipe", status, Status::INVALID_DATA)?;
+    let mut back = Stream::new();
+    back.select_pipe(other, own);
+    back.append(&fixture.paint.fill_all(0xc0de_0005));
+    let (record, _) = fixture.piece(2, &back);
+    same("COMMIT", fixture.commit(&record, 0, &[])?, Status::OK)?;
+    fixture.paint.client.finish()?;
+    fixture.paint.expect(|_, _| 0xc0de_0005)
 }
 
 /// A chain with an error in any place is refused as a whole.
@@ -587,6 +650,13 @@ fn main() -> ExitCode {
             suite.test(format!("pieces: {count}"), move || all_run(count));
         }
         suite.test("a chain that is wrong", refusals);
+        suite.test("pipes of a chain", || {
+            let paint = Fixture::new()?.paint;
+            if !has_2d(paint.client.identity()) || !has_3d(paint.client.identity()) {
+                return harness::skip("this core has one engine");
+            }
+            pipes()
+        });
         suite.test("a view where another was", reused);
         suite.test("stopped amid parts", || stopped(false));
         suite.test("parts among others' jobs, with ticks", ticking);

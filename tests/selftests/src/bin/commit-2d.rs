@@ -221,7 +221,8 @@ fn others_memory_stays(paint: &mut Paint) -> Result<()> {
     paint.prove(0xff04_0506)
 }
 
-/// What this process has loaded stays as another process loads the same states while the 3D engine is selected.
+/// What this process has loaded stays as another process loads the same states while the 3D engine is selected, and
+/// as the process's own commands that load them are refused.
 fn colours_stay(paint: &mut Paint) -> Result<()> {
     let mut bench = Bench::new(&paint.client)?;
     let (address, memory) = (bench.own[0].1, bench.own[0].2.clone());
@@ -231,9 +232,14 @@ fn colours_stay(paint: &mut Paint) -> Result<()> {
     kick(&mut stream, 0);
     let mut bare = Stream::new();
     kick(&mut bare, 0);
+    let mut refused = Stream::new();
+    paint_states(&mut refused, OURS);
+    refused.raw(&[0x1000_0000, 0]);
     for (what, stream) in [("states and draw", stream), ("a draw alone", bare)] {
         memory.fill(OURS);
         same(what, bench.send(Pipe::Pipe2d, &stream)?, Status::OK)?;
+        let status = bench.send(Pipe::Pipe2d, &refused)?;
+        same("END", status, Status::INVALID_DATA)?;
         for place in [0, 12, 64, 76] {
             same("a pixel", memory.read(place), THEIRS + 1)?;
         }

@@ -871,6 +871,21 @@ fn command_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
         Pipe::Pipe3d => (draw, draw_2d),
     };
     row(suite, bench, "wrong pipe", move || bench.send(others));
+    suite.test("wrong exitPipe", move || {
+        if !has_2d(identity) || !has_3d(identity) {
+            bench.row("wrong exitPipe")?;
+            return harness::skip("this core has one engine");
+        }
+        let select = |pipe| bench.send(&[0x0801_0e00, pipe]);
+        let pipe = bench.pipe().number() as u32;
+        bench.told("wrong exitPipe", || {
+            same("a select", select(pipe ^ 1)?, answer(Ok(Status::OK))?)?;
+            let refused = bench.send(own)?;
+            same("another select", select(pipe)?, answer(Ok(Status::OK))?)?;
+            Ok(refused)
+        })?;
+        Ok(())
+    });
     let (semaphore, stall, token) = (0x0801_0e02, 0x4800_0000, 0x701);
     row(suite, bench, "missing stall", move || {
         bench.send(&[semaphore, token, semaphore, token])
