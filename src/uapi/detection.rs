@@ -3,7 +3,7 @@
 //! Detection of a file's generation of the interface: by the size of its first request and by
 //! explicit settings. If several generations remain, its first commands decide.
 //!
-//! Also the argument of the interface's ioctls: where the interface is, and where its answer goes.
+//! Also the ioctl's argument: where the request structure is, and where its answer goes.
 
 use super::{
     malformed,
@@ -43,7 +43,7 @@ use crate::{
     }, //
 };
 
-/// Rate limit for log lines about guesses, shared by all processes.
+/// Rate limit for log lines about guesses.
 static DETECTIONS: RateLimit = RateLimit::new();
 
 impl OpenedFile {
@@ -120,7 +120,7 @@ impl OpenedFile {
         let Some(choice) = choice else {
             // Hexadecimal, because 32-bit ARM kernels have no 64-bit division.
             warn_client!(ENVELOPES:
-                "an interface of {:#x} bytes in and {:#x} out after an argument of {} ({:#x} and {:#x} if of {}): no generation of the interface has these",
+                "an interface of {:#x} bytes in and {:#x} out, with an argument of {} bytes ({:#x} and {:#x} with an argument of {}): no generation has these sizes",
                 argument.input_bytes, argument.output_bytes, block_bytes, short_sizes[0], short_sizes[1], SHORT_BLOCK);
             return Err(Error::Envelope);
         };
@@ -132,7 +132,7 @@ impl OpenedFile {
             bytes: argument.input_bytes,
         };
         let candidates = Candidates::of_size(block_bytes, argument.input_bytes);
-        // Only the first file of a process must begin with VERSION.
+        // Libraries send VERSION first, but only on the first file of a process.
         let first = match self.process.interface() {
             None => Self::by_first_command(block_bytes, &argument)?,
             Some(_) => None,
@@ -146,7 +146,7 @@ impl OpenedFile {
         let of_others = self.process.interface().map(|(of, _)| of.format());
         if of_others != Some(detection.choice.format()) && DETECTIONS.allow() {
             pr_info!(
-                "{ThisProcess}: {fitting} have interfaces of {} bytes; taken for {}{}: {} (parameter interface)\n",
+                "{ThisProcess}: {fitting} have interfaces of {} bytes; taken for {}{}: {} (the parameter `interface` selects another)\n",
                 // It fits: no generation has a larger interface.
                 u16::try_from(argument.input_bytes).unwrap_or(0),
                 detection.choice.format().name(),
@@ -216,7 +216,7 @@ impl OpenedFile {
         if let Some(before) = before.filter(|before| before.format() != format) {
             if DETECTIONS.allow() {
                 pr_info!(
-                    "{ThisProcess}: taken for {} now, not for {}: {}\n",
+                    "{ThisProcess}: now taken for {}, no longer for {}: {}\n",
                     format.name(),
                     before.format().name(),
                     choice.reason.text()

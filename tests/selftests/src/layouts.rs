@@ -336,7 +336,7 @@ pub fn silent_ones() -> Result<()> {
         same(&format!("{size} bytes"), told.trim(), wanted.as_str())?;
         let parts = [
             format!("have interfaces of {size} bytes; taken for {taken}"),
-            "(parameter interface)".to_string(),
+            "(the parameter `interface` selects another)".to_string(),
         ];
         let lines = log.lines()?;
         let is_told = lines

@@ -690,7 +690,7 @@ fn log_lines() -> Result<()> {
         "4.0.0, 4.1.0, 4.6.9 have",
         "168 bytes",
         "taken for 4.0.0",
-        "interface)",
+        "`interface` selects another)",
     ];
     logged(&mut log, &guess, || {
         let child = system::again(&[GUESS])?.output()?;
@@ -698,8 +698,8 @@ fn log_lines() -> Result<()> {
     })?;
     let file = OpenOptions::new().read(true).write(true).open(NODES[0])?;
     let size = [
-        "0x28 bytes in and 0x28 out after an argument of 32",
-        "if of 16",
+        "0x28 bytes in and 0x28 out, with an argument of 32 bytes",
+        "with an argument of 16)",
     ];
     logged(&mut log, &size, || {
         let mut bytes = [0u8; 40];
