@@ -4,7 +4,7 @@
 //!
 //! Clients of the vendor's stack stay far below these limits. They prevent a broken or hostile
 //! process from taking resources that all need. Allocations for a client are charged to its memory
-//! cgroup ([`GFP_CLIENT`](crate::sys::GFP_CLIENT)), except contiguous memory. The admin guide has
+//! cgroup ([`GFP_CLIENT`](crate::sys::GFP_CLIENT)), except pool and CMA memory. The admin guide has
 //! the table for users (Bounds).
 
 /// The most cores of a device.

@@ -2,13 +2,13 @@
 
 //! Calls that Unix signals interrupt, and the state from which the restarted calls resume.
 //!
-//! After a signal has interrupted a wait, the kernel restarts the ioctl: always
-//! ([`Error::Interrupted`]), or, if the client has requested the wait, when the signal handlers
-//! allow it (`SA_RESTART`). The arguments are unchanged. So each tick of an interval timer, which X
-//! servers have, would restart the timeout. `ERESTART_RESTARTBLOCK` does not help: if there is a
-//! handler it becomes `EINTR`, which the vendor's libraries take for a failure.
+//! After a signal has interrupted a wait, the kernel restarts the ioctl. For a wait that the client
+//! has requested ([`Error::WaitInterrupted`]), it does so only if the handlers allow it
+//! (`SA_RESTART`). The arguments are unchanged. So each tick of an interval timer, which X servers
+//! have, would restart the timeout. `ERESTART_RESTARTBLOCK` does not help: if there is a handler it
+//! becomes `EINTR`, which the vendor's libraries take for a failure.
 //!
-//! So the driver keeps the state of the call under a number: when the wait began, the job that
+//! So the driver gives the call a number and keeps its state: when the wait began, the job that
 //! STALL waits for, the number of submitted parts of a COMMIT. It writes the number to the
 //! interface's `status`, an output, and the restarted call passes it back. A call without the
 //! number is a different call: a handler makes it, or has left the first call by `longjmp`. A call
@@ -22,9 +22,9 @@ use crate::{
     sys::trace::WaitFor, //
 };
 
-/// The most interrupted calls that are kept of a process, and of all others that use its files: one
-/// for each thread, and for each handler that the thread is in. One more call replaces the oldest
-/// of the process with the most calls.
+/// The most kept calls of the process that owns the files; and again of all other processes
+/// together. There is one for each thread, and for each handler that the thread is in. One more
+/// call replaces the oldest of the process with the most calls.
 const MAX_KEPT: usize = 256;
 
 /// The most interrupted calls of a thread. Handlers do not nest deeper.
@@ -42,8 +42,8 @@ const MILLISECOND: u64 = 1_000_000;
 // CAST: at least 32 bits into 64.
 const TICK: u64 = 1_000_000_000 / sys::HZ as u64;
 
-/// The longest wait of a request for memory, including its restarts, in nanoseconds. Each restart
-/// waits for the memory that was freed before it.
+/// The longest wait of a request for memory, including its restarts, in nanoseconds. A restart may
+/// find more freed memory to wait for, so the sum is limited.
 const RECLAIM_TIME: u64 = 5_000 * MILLISECOND;
 
 /// What a thread waits for.
@@ -57,8 +57,8 @@ pub(super) enum Limited {
     Stall(usize, u32),
     /// Progress of a core with the process's jobs.
     Progress(usize),
-    /// A place for a later part of a COMMIT, with the user addresses of the first part's commands,
-    /// and of the second part or the queue. Its progress is the number of submitted parts.
+    /// A place for a later part of a COMMIT. The user addresses of its first part's commands and of
+    /// its second part or queue identify it. `progress` is the number of submitted parts.
     Part(u64, u64),
     /// Memory that is being reclaimed.
     Reclaim,
@@ -245,8 +245,8 @@ pub(super) fn waited<T>(
     })
 }
 
-/// Calls `wait` with the time left of a timeout of `milliseconds`, which includes earlier
-/// restarts of the ioctl. The timeout restarts when `progress` returns another value.
+/// Calls `wait` with the rest of a timeout of `milliseconds`. The time before a restart counts. The
+/// timeout restarts when `progress` returns another value.
 #[inline]
 pub(super) fn limited<T>(
     process: &Process,

@@ -2,15 +2,15 @@
 
 //! The GPU addresses of a device, which all of its cores share.
 //!
-//! With any MMU, addresses with bit 31 set lead to pages of 4 KiB, scattered in memory: nodes of
-//! pool VIRTUAL and user memory. This module owns the MMU's tables and the state of those pages.
-//! The state is kept outside the tables, because the GPU reads these.
+//! With both MMU versions, addresses with bit 31 set lead to pages of 4 KiB, scattered in memory:
+//! nodes of pool VIRTUAL and user memory. This module owns the MMU's tables and the state of those
+//! pages. The tables cannot hold it: a page stays in use after its entries are cleared, until no
+//! TLB holds them.
 //!
 //! Addresses with bit 31 clear are physical addresses minus a base. With MMU version 1 ([`flat`])
 //! the hardware defines them: the base is `baseAddress`, and clients can reach all of them. MMU
-//! version 2 ([`two_level`]) translates every address, and the driver chooses the base. The driver
-//! maps only what the GPU must reach: the pool permanently, and contiguous buffers and the rings
-//! (read-only) while they exist.
+//! version 2 ([`two_level`]) translates every address. The driver chooses the base, and maps only
+//! what the GPU must reach: the pool permanently, if processes share the tables or the pool.
 //!
 //! # Address spaces
 //!
@@ -24,14 +24,14 @@
 //!
 //! # Scratch
 //!
-//! The last 64 MiB of addresses lead to scratch pages. The driver loads such an address into states
-//! without a valid address of the client, for example with 0. Tables of version 2 map these pages
-//! too, because an access to an unmapped address raises an exception.
+//! The last 64 MiB of addresses lead to scratch pages. The driver loads such an address into each
+//! address state for which the client has no valid address, for example one that it loads with 0.
+//! Tables of version 2 map these pages, too: accesses to unmapped addresses raise exceptions.
 //!
-//! Locks: `galcore mmu` guards the state and the allocation of tables. `galcore space` is taken
-//! after it and guards the allocation of a process's tables. `galcore tlbs` guards the list of the
-//! TLBs. The cores' own locks are taken after it. Entries need no lock: only the owner of a page
-//! writes its entry. Source: sources.md, MMU.
+//! Locks: `galcore mmu` guards the state and the device's tables. `galcore space`, also taken under
+//! it, guards a process's views, their addresses and its second-level tables. `galcore tlbs` guards
+//! the list of the TLBs. The cores' own locks are taken after it. Entries need no lock: only the
+//! owner of a page writes its entry. Source: sources.md, MMU.
 
 mod flat;
 mod mapping;
@@ -120,7 +120,7 @@ const PAGE_BITS: u32 = 12;
 // The driver writes one entry for each kernel page.
 const _: () = assert!(
     PAGE_SIZE == 1 << PAGE_BITS,
-    "the driver wants a kernel with pages of 4 KiB"
+    "the driver needs a kernel with pages of 4 KiB"
 );
 
 /// A range of page numbers.
@@ -442,7 +442,7 @@ impl Vm {
         }
     }
 
-    /// The number of pages that can be allocated, and of pages that are allocated.
+    /// The number of pages that mappings can use in all, and of those that they use.
     pub(crate) fn usage(&self) -> (usize, usize) {
         (FREE_PAGES, self.state.lock().room.used)
     }

@@ -6,19 +6,19 @@
 //! Pure logic. The software GPU's tests compare it with the bytes that these engines access.
 //!
 //! [`Target`] records the loads of one stream in order. At each kick (a command that starts an
-//! engine) it checks the draw with these values. The engine holds the same values, whatever other
-//! threads and processes do, and after resets and pauses. States that a kick needs and the stream
-//! has not loaded ([`Problem::Missing`]) are *lent*: the driver loads the process's last values
-//! ([`load_of`]) first. So another process's draws do not change a client's values.
+//! engine) it checks the draw with these values. The driver makes sure that the engine has the same
+//! values, even after other processes' commands, a reset, or power-off. States that a kick needs
+//! but the stream has not loaded ([`Problem::Missing`]) are *lent*: the driver loads the process's
+//! last values ([`load_of`]) first. So another process's draws do not change a client's values.
 //!
 //! Sources: the register database (state_2d.xml); sources.md, engines.
 //!
 //! [`resolve`] has the ranges of the resolve engine's kicks. With one pixel pipe, the target is
-//! `RS_DEST_ADDR`. With two, and with HALTI5, it is the first `RS_PIPE_DEST_ADDR`, also the second
-//! if the target is split, and also `RS_DEST_ADDR` if the stream has loaded it. The same applies to
-//! the source. A kick in place fills a number of tiles of the color surface of tile status. A copy
-//! with fast clear of color, and a kick in place, also read the status of their tiles. All of it
-//! must be in the memory in which `TS_COLOR_STATUS_BASE` is.
+//! `RS_DEST_ADDR`. With two, or with HALTI5, it is the first `RS_PIPE_DEST_ADDR`. With two it is
+//! also the second, if the target is split. `RS_DEST_ADDR` counts, too, if the stream loads it. The
+//! same applies to the source. A kick in place fills a number of tiles of the color surface of tile
+//! status. A copy with fast clear of color, and a kick in place, also read the status of their
+//! tiles. That status must lie entirely in the memory in which `TS_COLOR_STATUS_BASE` is.
 
 use super::{
     blit,
@@ -48,7 +48,7 @@ pub(crate) enum Loads {
     Never,
     /// The process may have loaded it, but this stream has not.
     Before,
-    /// The stream loaded this value last, or the state is a layout that was always 0.
+    /// The stream loaded this value last. Also a layout of 0, if the process has loaded no other.
     Here(u32),
 }
 
@@ -57,7 +57,7 @@ pub(crate) enum Loads {
 pub(crate) enum Load {
     /// The state does not bound a kick.
     Other,
-    /// The value is noted. The process's [`Loaded`](super::loaded::Loaded) must keep it, too.
+    /// The value is noted. The end of the pass hands it to [`Loaded`](super::loaded::Loaded).
     Noted,
     /// The state is one of [`BLOCKS`]. [`Loaded`](super::loaded::Loaded) must note that the stream
     /// loads it.
@@ -77,7 +77,7 @@ pub(crate) struct Engines {
     pub(crate) has_pe20: bool,
     /// Every draw is rotated by `DE_ROT_ANGLE`. Earlier cores ignore it, or its mask bits.
     pub(crate) rotates: bool,
-    /// Targets of alpha have one byte for each pixel.
+    /// Targets of format A8 have one byte per pixel.
     pub(crate) has_a8_target: bool,
     /// The resolve engine has supertiles.
     pub(crate) has_supertiles: bool,
@@ -230,7 +230,7 @@ impl Target {
         self.lost & missing == 0
     }
 
-    /// Bytes from the address in the state at `place` to the last byte of its memory. `needed`: the
+    /// The offset of the memory's last byte from the address in the state at `place`. `needed`: the
     /// states that bound the access. None of them may be converted.
     fn room_of(
         &self,
@@ -344,8 +344,8 @@ impl Target {
         (all | surfaces | extra) & !self.known
     }
 
-    /// Checks a kick of the resolve engine. `TS_COLOR_SURFACE_BASE` is an address plus
-    /// `status_base`.
+    /// Checks a kick of the resolve engine. `TS_COLOR_SURFACE_BASE` holds a GPU address plus
+    /// `status_base`: 0, unless the state holds a physical address.
     pub(crate) fn resolve(
         &self,
         status_base: u32,
@@ -426,7 +426,7 @@ impl Target {
         }
     }
 
-    /// Bytes of the surface for which there is one tile's status, in a copy.
+    /// Bytes of the surface per tile of tile status, for a copy.
     fn bytes_per_tile(&self) -> u32 {
         match (
             self.engines.has_large_tiles,

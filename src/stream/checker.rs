@@ -168,7 +168,7 @@ impl Checker<'_> {
 
     /// Notes the engines of the `count` states from `first` on. Engines count even if not selected:
     /// their state loads may still take effect.
-    // In the loop of `skip`, also if a test uses the same functions.
+    // Inlined into the loop of `skip`, also in builds with KUnit tests.
     #[inline(always)]
     fn note_engines(&mut self, first: u32, count: u32) {
         for step in 0..=count.div_ceil(SMALLEST_BLOCK) {
@@ -229,7 +229,7 @@ impl Checker<'_> {
             (Load::Refused, _) => return Err(Fault::Unbounded(address, value)),
             (Load::Instead(value), _) => word.set(value),
             (Load::Block, Some(loaded)) => self.note_block(loaded, address, value),
-            // This state makes the 3D pipe write. Mark it used: stale addresses are reset first.
+            // This load makes the 3D pipe write. Count the pipe as used: stale addresses are reset.
             (Load::Other, _) if states::WRITES.contains(&address) => self.uses.pipe_3d = true,
             (Load::Other, Some(loaded)) => loaded.note_data(address, value),
             _ => {}
@@ -298,7 +298,7 @@ impl Checker<'_> {
             state::RS_KICKER_INPLACE if !self.states.resolves_in_place => {
                 return Err(Fault::Unknown(address));
             }
-            // States 0 and 1 ignore loads. Clients use single loads as a delay; refuse all others.
+            // States 0 and 1 ignore loads. Clients load one as a delay. Refuse longer loads.
             0 | 1 if count == 1 => {}
             state::GL_PIPE_SELECT
             | state::GL_SEMAPHORE_TOKEN
@@ -337,12 +337,12 @@ impl Checker<'_> {
             }
             state::RS_KICKER | state::RS_KICKER_INPLACE | state::CL_KICKER => {
                 self.draw(Pipe::Pipe3d)?;
-                // With several pixel pipes the vendor's clients load both kinds of targets, and
-                // Mesa loads those of the pipes. Which one counts if they differ is not known.
                 let target = self.draw_state.as_ref();
                 if target.and_then(Target::tiler_left_on).is_some() {
                     self.draws_to(resolve::TARGET_STATE)?;
                 } else if address == state::RS_KICKER && !self.has_resolve_dest {
+                    // With several pixel pipes the vendor's clients load both kinds of targets, and
+                    // Mesa loads those of the pipes. Which counts if they differ is not known.
                     self.draws_to(self.states.resolve_target)?;
                 }
                 match address {
