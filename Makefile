@@ -51,7 +51,7 @@ help:
 	@echo '                        make test on fresh Debian 12, 13 and Ubuntu 24.04'
 	@echo '  make bench            what each operation costs: instructions, register accesses, time'
 	@echo '  make check            formatting, lints, documentation, bindings, scripts'
-	@echo '  make land             what CI does with this commit, in a clean clone; says pass or fail in one line'
+	@echo '  make land             what CI does with this commit, in a clean clone; the last line says pass or fail'
 	@echo '  make check-debian     the packages for Debian: lintian, installed, booted; the way through dkms'
 	@echo '  make shell            a shell on the virtual board, the module loaded'
 	@echo
