@@ -10,7 +10,7 @@
 
 use crate::{
     prelude::*,
-    sys::GFP_CLIENT, //
+    sys::GFP_UNCHARGED, //
 };
 use core::cell::Cell;
 
@@ -68,10 +68,10 @@ impl Ranges {
         // Between n taken ranges there are at most n + 1 free ones.
         while self.nodes < self.promised + 2 {
             let room = self.nodes + 1 - self.spare.len();
-            self.spare.reserve(room, GFP_CLIENT)?;
+            self.spare.reserve(room, GFP_UNCHARGED)?;
             let spare = Spare {
-                end: RBTreeNodeReservation::new(GFP_CLIENT)?,
-                length: RBTreeNodeReservation::new(GFP_CLIENT)?,
+                end: RBTreeNodeReservation::new(GFP_UNCHARGED)?,
+                length: RBTreeNodeReservation::new(GFP_UNCHARGED)?,
             };
             self.put_aside(spare);
             self.nodes += 1;

@@ -110,7 +110,7 @@ impl Mapped {
 
     /// Adds the ranges of a dma-buf. `EBUSY`: two of them overlap, or one is already mapped.
     /// `ENOMEM`: too few `nodes`. On failure none is added.
-    pub(super) fn import(&mut self, mut nodes: Reservations, ranges: &[Range<u64>]) -> Result {
+    pub(super) fn import(&mut self, nodes: &mut Reservations, ranges: &[Range<u64>]) -> Result {
         for (at, range) in ranges.iter().enumerate() {
             let node = nodes.0.pop().ok_or(ENOMEM);
             if let Err(error) = node.and_then(|node| self.import_one(node, range)) {
@@ -172,7 +172,7 @@ mod tests {
     }
 
     fn import(mapped: &mut Mapped, ranges: &[Range<u64>]) -> Result {
-        mapped.import(Reservations::new(ranges.len())?, ranges)
+        mapped.import(&mut Reservations::new(ranges.len())?, ranges)
     }
 
     #[test]

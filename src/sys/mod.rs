@@ -73,13 +73,18 @@ use kernel::{
 /// For memory that clients request. It is charged to the caller's memory cgroup. If memory is
 /// short, the allocation fails. The OOM killer would not find the culprit, because GPU memory
 /// belongs to no process.
-pub(crate) const GFP_CLIENT: Flags = {
+pub(crate) const GFP_CLIENT: Flags = that_may_fail(bindings::GFP_KERNEL_ACCOUNT);
+
+/// As [`GFP_CLIENT`], but not charged: for allocations under a lock that all processes take. A
+/// charge can wait for reclaim in the caller's cgroup without a bound.
+pub(crate) const GFP_UNCHARGED: Flags = that_may_fail(bindings::GFP_KERNEL);
+
+const fn that_may_fail(raw: bindings::gfp_t) -> Flags {
     let fails = 1 << bindings::___GFP_RETRY_MAYFAIL_BIT | 1 << bindings::___GFP_NOWARN_BIT;
-    let raw: bindings::gfp_t = bindings::GFP_KERNEL_ACCOUNT | fails;
     // SAFETY: `Flags` is one number of this type and has no invariant. If the sizes differed, this
     // would not compile. The test `galcore_sys` compares known values.
-    unsafe { core::mem::transmute::<bindings::gfp_t, Flags>(raw) }
-};
+    unsafe { core::mem::transmute::<bindings::gfp_t, Flags>(raw | fails) }
+}
 
 /// The C pointer of a device.
 fn raw_device(dev: &device::Device) -> *mut bindings::device {
@@ -384,5 +389,7 @@ mod tests {
         assert!(GFP_CLIENT.contains(__GFP_NOWARN));
         assert!(!GFP_CLIENT.contains(__GFP_ZERO));
         assert!(GFP_CLIENT != GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
+        assert!(!GFP_UNCHARGED.contains(GFP_KERNEL_ACCOUNT));
+        assert!(GFP_UNCHARGED.contains(GFP_KERNEL | __GFP_NOWARN));
     }
 }

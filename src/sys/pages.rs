@@ -545,9 +545,12 @@ impl Drop for Pages {
                 locked,
                 ..
             } => {
-                for &page in self.pages.iter().take(self.dma.len()) {
-                    // SAFETY: By the type invariant it is mapped, and this use of it ends.
-                    unsafe { registry.unmap(page) };
+                for part in self.pages[..self.dma.len()].chunks(MANY) {
+                    super::yield_if_due();
+                    for &page in part {
+                        // SAFETY: By the type invariant it is mapped, and this use of it ends.
+                        unsafe { registry.unmap(page) };
+                    }
                 }
                 // Before the pages are released, because another folio may start there afterwards.
                 for part in self.pages.chunks(MANY) {

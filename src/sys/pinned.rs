@@ -56,6 +56,9 @@ unsafe fn physical(page: *mut bindings::page) -> u64 {
     super::widen(unsafe { shim::gal_page_address(page) })
 }
 
+/// The most ranges of a dma-buf to add or remove in one hold of the lock.
+const PART: usize = 256;
+
 impl PinnedPages {
     /// A registry without pinned pages.
     pub(crate) fn new(dev: &dma::Device) -> Result<Arc<Self>> {
@@ -115,13 +118,24 @@ impl PinnedPages {
 
     /// Notes that the physical `ranges` will be mapped for a dma-buf. `EBUSY`: some are mapped.
     pub(super) fn import(&self, ranges: &[Range<u64>]) -> Result {
-        let reservations = Reservations::new(ranges.len())?;
-        self.registry.lock().import(reservations, ranges)
+        let mut reservations = Reservations::new(ranges.len())?;
+        for (count, part) in ranges.chunks(PART).enumerate() {
+            super::yield_if_due();
+            let added = self.registry.lock().import(&mut reservations, part);
+            if added.is_err() {
+                self.forget(&ranges[..count * PART]);
+                return added;
+            }
+        }
+        Ok(())
     }
 
     /// Undoes [`PinnedPages::import`] after the ranges were unmapped.
     pub(super) fn forget(&self, ranges: &[Range<u64>]) {
-        self.registry.lock().forget(ranges);
+        for part in ranges.chunks(PART) {
+            super::yield_if_due();
+            self.registry.lock().forget(part);
+        }
     }
 }
 
