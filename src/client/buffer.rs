@@ -247,7 +247,7 @@ pub(super) fn map_physical(process: &Process, physical: u32, bytes: u64) -> Resu
 
 /// The reply for memory at GPU address `address` that the process may use without a mapping.
 fn note_common(process: &Process, address: u32) -> Result<Reply<'_>> {
-    let info = process.tables().user_memory.insert(Mapped::Common)?;
+    let info = process.tables().user_memory.insert(Mapped::Framebuffer)?;
     Ok(Reply::UserMemory { info, address })
 }
 

@@ -5,7 +5,7 @@
 
 use super::{
     tables::{
-        Named,
+        NamedFramebuffer,
         Tables, //
     },
     Process, //
@@ -70,7 +70,7 @@ fn look_at_mappings(process: &Process) {
         let Some(of) = framebuffers.admit(&process.device.vm, &kept, range) else {
             continue;
         };
-        let mut named = Some(Named {
+        let mut named = Some(NamedFramebuffer {
             range,
             kept,
             _use: of,
@@ -137,7 +137,7 @@ impl Tables {
     /// Lets the process's commands name a framebuffer's addresses, and keeps its memory. Takes
     /// `named`, and puts the entry that it replaces there. `MemoryLocked`: another object has these
     /// addresses. `OutOfResources`: too many framebuffers. `OutOfMemory`.
-    fn insert_framebuffer(&mut self, named: &mut Option<Named>) -> Result {
+    fn insert_framebuffer(&mut self, named: &mut Option<NamedFramebuffer>) -> Result {
         let Some(range) = named.as_ref().map(|named| named.range) else {
             return Ok(());
         };
@@ -148,7 +148,7 @@ impl Tables {
         self.framebuffers.reserve(1, crate::sys::GFP_CLIENT)?;
         // The process may have mapped parts of the framebuffer before. The framebuffer replaces the
         // entry of one part. The other entries stay.
-        let of_it = |of: &&Named| range.holds(of.range);
+        let of_it = |of: &&NamedFramebuffer| range.holds(of.range);
         let place = self.framebuffers.iter().position(|of| of_it(&of));
         if place.is_none() && self.framebuffers.len() >= framebuffer::MOST {
             return Err(Error::OutOfResources);
@@ -165,7 +165,7 @@ impl Tables {
         insert(range).inspect_err(|_| {
             // On failure the process keeps the parts. Inserting them needs no new memory. A part
             // within another part needs no range of its own.
-            let is_in_another = |part: &Named| {
+            let is_in_another = |part: &NamedFramebuffer| {
                 let mut others = self.framebuffers.iter().map(|of| of.range);
                 others.any(|other| other != part.range && other.holds(part.range))
             };

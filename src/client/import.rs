@@ -152,7 +152,7 @@ pub(super) fn unmap_foreign(process: &Arc<Process>, mapped: Mapped) {
         Mapped::Node(handle, node) if has_node(process, handle, &node) => {
             let _ = nodes::free(process, handle, false);
         }
-        Mapped::Node(..) | Mapped::Common => {}
+        Mapped::Node(..) | Mapped::Framebuffer => {}
     }
 }
 

@@ -294,7 +294,7 @@ impl<'a> Queue<'a> {
                     Err(error) => return Err(error),
                 };
                 let node = match &detached.object {
-                    Mapped::Memory(_) | Mapped::Common => None,
+                    Mapped::Memory(_) | Mapped::Framebuffer => None,
                     Mapped::Node(handle, node) => {
                         import::has_node(process, *handle, node).then_some(*handle)
                     }

@@ -76,7 +76,7 @@ impl Limited {
 
 /// An interrupted call.
 #[derive(Clone, Copy)]
-struct Kept {
+struct InterruptedCall {
     thread: i32,
     /// The thread's process, if it uses another process's file. 0: the file is its own.
     process: i32,
@@ -95,7 +95,7 @@ struct Kept {
     is_back: bool,
 }
 
-impl Kept {
+impl InterruptedCall {
     /// An interrupted call of `thread`, which waits for `what`.
     fn new(thread: i32, what: Limited) -> Self {
         Self {
@@ -120,7 +120,7 @@ pub(super) struct Restarts {
     /// The count in the next number.
     numbers: Atomic<u32>,
     #[pin]
-    kept: Mutex<KVec<Kept>>,
+    kept: Mutex<KVec<InterruptedCall>>,
 }
 
 impl Restarts {
@@ -155,18 +155,19 @@ impl Restarts {
 
     /// Takes the state of the call that `thread` has restarted, when the call waits for `what`
     /// again.
-    fn take(&self, thread: i32, what: Limited) -> Option<Kept> {
+    fn take(&self, thread: i32, what: Limited) -> Option<InterruptedCall> {
         if self.back.load(Relaxed) == 0 {
             return None;
         }
         let mut kept = self.kept.lock();
-        let is_it = |kept: &Kept| kept.is_back && (kept.thread, kept.what) == (thread, what);
+        let is_it =
+            |kept: &InterruptedCall| kept.is_back && (kept.thread, kept.what) == (thread, what);
         let index = kept.iter().position(is_it)?;
         kept.remove(index).ok()
     }
 
     /// Keeps the state of an interrupted call. Returns false if there is no memory for it.
-    fn keep(&self, new: Kept) -> bool {
+    fn keep(&self, new: InterruptedCall) -> bool {
         let mut kept = self.kept.lock();
         if let Some(gone) = surplus(&kept, &new) {
             drop(kept.remove(gone));
@@ -192,13 +193,13 @@ impl Restarts {
 }
 
 /// The index of the call in `kept` that the `new` one must replace. `None`: there is room.
-fn surplus(kept: &[Kept], new: &Kept) -> Option<usize> {
+fn surplus(kept: &[InterruptedCall], new: &InterruptedCall) -> Option<usize> {
     // First replace the thread's own calls: it has left them by `longjmp`.
-    let of_thread = |kept: &&Kept| kept.thread == new.thread;
+    let of_thread = |kept: &&InterruptedCall| kept.thread == new.thread;
     if kept.iter().filter(of_thread).count() >= MAX_OF_THREAD {
         return kept.iter().position(|kept| of_thread(&kept));
     }
-    let competes = |kept: &&Kept| (kept.process == 0) == (new.process == 0);
+    let competes = |kept: &&InterruptedCall| (kept.process == 0) == (new.process == 0);
     let rivals = || kept.iter().filter(competes);
     if rivals().count() < MAX_KEPT {
         return None;
@@ -346,10 +347,10 @@ pub(super) fn keep_parts(
     count: u32,
     was_switched: bool,
 ) -> Result {
-    let kept = Kept {
+    let kept = InterruptedCall {
         progress: count.into(),
         was_switched,
-        ..Kept::new(thread(), what)
+        ..InterruptedCall::new(thread(), what)
     };
     let is_kept = process.restarts.keep(kept);
     is_kept.then_some(()).ok_or(Error::OutOfMemory)
@@ -366,9 +367,9 @@ pub(super) fn reclaiming<T>(
     let since = kept.map_or(now, |kept| kept.since);
     let outcome = request(now.saturating_sub(since) < RECLAIM_TIME);
     if matches!(outcome, Err(Error::Interrupted)) {
-        process.restarts.keep(Kept {
+        process.restarts.keep(InterruptedCall {
             since,
-            ..Kept::new(thread(), Limited::Reclaim)
+            ..InterruptedCall::new(thread(), Limited::Reclaim)
         });
     }
     outcome
@@ -401,12 +402,12 @@ fn interrupted(
     } else {
         sys::process_id(kernel::current!().group_leader())
     };
-    let kept = Kept {
+    let kept = InterruptedCall {
         process: caller,
         since: since.unwrap_or(now.saturating_sub(gone)),
         goal,
         progress,
-        ..Kept::new(thread(), what)
+        ..InterruptedCall::new(thread(), what)
     };
     process.restarts.keep(kept);
 }
@@ -435,9 +436,9 @@ mod tests {
 
     /// Interrupts a call of `thread` that waits for `what`. Returns its number.
     fn interrupted(restarts: &Restarts, thread: i32, what: Limited, since: u64) -> u32 {
-        let kept = Kept {
+        let kept = InterruptedCall {
             since,
-            ..Kept::new(thread, what)
+            ..InterruptedCall::new(thread, what)
         };
         assert!(restarts.keep(kept));
         restarts.number(thread).unwrap().0
@@ -507,9 +508,9 @@ mod tests {
         let restarts = KBox::pin_init(Restarts::new(), GFP_KERNEL).unwrap();
         let own = interrupted(&restarts, 1, WHAT, 5);
         let keep = |process, thread| {
-            restarts.keep(Kept {
+            restarts.keep(InterruptedCall {
                 process,
-                ..Kept::new(thread, WHAT)
+                ..InterruptedCall::new(thread, WHAT)
             })
         };
         let of = |process| {
@@ -531,8 +532,8 @@ mod tests {
         // If each process has one call, the oldest is replaced.
         let restarts = KBox::pin_init(Restarts::new(), GFP_KERNEL).unwrap();
         for number in 1..=MAX_KEPT as i32 + 2 {
-            let kept = Kept::new(number, WHAT);
-            assert!(restarts.keep(Kept {
+            let kept = InterruptedCall::new(number, WHAT);
+            assert!(restarts.keep(InterruptedCall {
                 process: number,
                 ..kept
             }));
@@ -545,10 +546,10 @@ mod tests {
     #[test]
     fn parts_and_the_wait_amid_them_are_one_call() {
         let restarts = KBox::pin_init(Restarts::new(), GFP_KERNEL).unwrap();
-        let kept = |what, progress| Kept {
+        let kept = |what, progress| InterruptedCall {
             progress,
             was_switched: true,
-            ..Kept::new(1, what)
+            ..InterruptedCall::new(1, what)
         };
         restarts.keep(kept(Limited::Progress(0), 9));
         restarts.keep(kept(Limited::Part(7, 8), 2));

@@ -32,7 +32,7 @@ use super::{
         Origin,
         NOTE_WORDS, //
     },
-    tables::Info,
+    tables::StoredInfo,
     Process, //
 };
 use crate::{
@@ -203,7 +203,7 @@ fn keep(process: &Process, id: u32, mut bytes: KVec<u8>) -> Result<KVec<u8>> {
     }
     // Reserve first: a failure must not drop the data under the lock.
     infos.reserve(1, sys::GFP_CLIENT)?;
-    infos.push(Info { id, user, bytes }, sys::GFP_CLIENT)?;
+    infos.push(StoredInfo { id, user, bytes }, sys::GFP_CLIENT)?;
     Ok(KVec::new())
 }
 

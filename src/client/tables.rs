@@ -82,9 +82,9 @@ pub(super) struct Tables {
     /// User memory, and dma-bufs of other drivers.
     pub(super) mapped: Ledger,
     /// Framebuffers that the process has mapped, also in `addresses`. An entry keeps the memory.
-    pub(super) framebuffers: KVec<Named>,
+    pub(super) framebuffers: KVec<NamedFramebuffer>,
     pub(super) pieces: KVec<PieceEntry>,
-    pub(super) shared_infos: KVec<Info>,
+    pub(super) shared_infos: KVec<StoredInfo>,
     pub(super) profile: Profile,
     /// By core, the reference that keeps it on for the process.
     pub(super) kept_on: [Option<KeptOn>; MAX_CORES],
@@ -127,7 +127,7 @@ pub(super) enum Mapped {
     /// The node of a dma-buf, with its handle.
     Node(u32, Arc<Node>),
     /// Memory that the process may use and the GPU reaches without a mapping: a framebuffer.
-    Common,
+    Framebuffer,
 }
 
 impl Mapped {
@@ -135,7 +135,7 @@ impl Mapped {
     pub(super) fn memory(&self) -> Option<&ClientMemory<UserMemory>> {
         match self {
             Mapped::Memory(memory) => Some(memory),
-            Mapped::Node(..) | Mapped::Common => None,
+            Mapped::Node(..) | Mapped::Framebuffer => None,
         }
     }
 
@@ -148,7 +148,7 @@ impl Mapped {
 }
 
 /// A framebuffer that a process's commands may name.
-pub(super) struct Named {
+pub(super) struct NamedFramebuffer {
     pub(super) range: Range,
     pub(super) kept: Framebuffer,
     /// Keeps the framebuffer mapped for the GPU.
@@ -156,7 +156,7 @@ pub(super) struct Named {
 }
 
 /// Data stored by SET_SHARED_INFO.
-pub(super) struct Info {
+pub(super) struct StoredInfo {
     pub(super) id: u32,
     pub(super) user: u32,
     pub(super) bytes: KVec<u8>,

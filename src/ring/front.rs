@@ -178,7 +178,7 @@ impl<P: Payload> FrontEnd for RingEnd<P> {
     fn bring_to_rest(ring: &Arc<Ring<P>>) -> Result {
         ring.cut_links(&ring.state.lock())?;
         sys::barrier::write();
-        if wait::poll(REST_TIME, || ring.is_at_rest().then_some(())).is_some() {
+        if wait::poll(REST_TIME, || ring.comes_to_rest().then_some(())).is_some() {
             return Ok(());
         }
         {
@@ -190,7 +190,7 @@ impl<P: Payload> FrontEnd for RingEnd<P> {
             }
         }
         sys::barrier::write();
-        ring.is_at_rest();
+        ring.comes_to_rest();
         Ok(())
     }
 
@@ -391,7 +391,7 @@ impl<P: Payload> Ring<P> {
 
     /// Waits until the front end has fetched the new idle loops, and ends the jobs that are done.
     /// Returns whether nothing runs.
-    fn is_at_rest(self: &Arc<Self>) -> bool {
+    fn comes_to_rest(self: &Arc<Self>) -> bool {
         fsleep(Delta::from_millis(1));
         self.hardware.acknowledge();
         self.end_done();

@@ -5,7 +5,7 @@
 //!
 //! Pure logic. The software GPU's tests compare it with the bytes that these engines access.
 //!
-//! [`Target`] records the loads of one stream in order. At each kick (a command that starts an
+//! [`DrawState`] records the loads of one stream in order. At each kick (a command that starts an
 //! engine) it checks the draw with these values. The driver makes sure that the engine has the same
 //! values, even after other processes' commands, a reset, or power-off. States that a kick needs
 //! but the stream has not loaded ([`Problem::Missing`]) are *lent*: the driver loads the process's
@@ -52,7 +52,7 @@ pub(crate) enum Loads {
     Here(u32),
 }
 
-/// How [`Target::load`] handles a load.
+/// How [`DrawState::load`] handles a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Load {
     /// The state does not bound a kick.
@@ -104,12 +104,12 @@ impl Engines {
 
 /// The values of [`STATES`] that a stream has loaded so far.
 #[derive(Clone, Copy)]
-pub(crate) struct Target {
+pub(crate) struct DrawState {
     values: [u32; STATES.len()],
     /// Bit mask of the states that are loaded.
     known: Mask,
     /// Bit mask of the states whose value the hardware has converted.
-    odd: Mask,
+    converted: Mask,
     /// Bit mask of the states that the stream loads with an unknown effect. They cannot be lent.
     lost: Mask,
     /// The whole clipping window of the 2D engine is in the target's memory.
@@ -118,13 +118,13 @@ pub(crate) struct Target {
     engines: Engines,
 }
 
-impl Target {
+impl DrawState {
     /// The state of a stream that has not loaded anything.
     pub(crate) const fn new(engines: Engines) -> Self {
         Self {
             values: [0; STATES.len()],
             known: 0,
-            odd: 0,
+            converted: 0,
             lost: 0,
             is_roomy: false,
             tiler: Tiler::new(),
@@ -212,7 +212,7 @@ impl Target {
         }
         self.known = self.known & !bit(place) | Mask::from(in_pipe) << place;
         self.lost |= Mask::from(!in_pipe) << place;
-        self.odd = self.odd & !bit(place) | Mask::from(converted) << place;
+        self.converted = self.converted & !bit(place) | Mask::from(converted) << place;
         self.is_roomy &= place > ANGLE;
     }
 
@@ -225,7 +225,7 @@ impl Target {
             }
         }
         self.known |= missing;
-        self.odd &= !missing;
+        self.converted &= !missing;
         self.is_roomy = false;
         self.lost & missing == 0
     }
@@ -238,7 +238,7 @@ impl Target {
         needed: Mask,
         last_of: impl FnOnce(u32, u32) -> Option<u32>,
     ) -> Result<u32, Problem> {
-        self.check_plain(needed)?;
+        self.check_unconverted(needed)?;
         let address = self.values[place];
         let last = last_of(STATES[place], address);
         last.and_then(|last| last.checked_sub(address))
@@ -262,7 +262,11 @@ impl Target {
     pub(crate) fn put(&self, to: &[Cell<u32>; STATES.len()]) {
         for place in places_in(self.known) {
             if let (Some(&value), Some(to)) = (self.values.get(place), to.get(place)) {
-                to.set(if self.odd & bit(place) == 0 { value } else { 0 });
+                to.set(if self.converted & bit(place) == 0 {
+                    value
+                } else {
+                    0
+                });
             }
         }
     }
@@ -281,9 +285,9 @@ impl Target {
     }
 
     /// As [`Self::check_known`]. Also fails if one of the states was converted.
-    fn check_plain(&self, needed: Mask) -> Result<(), Problem> {
+    fn check_unconverted(&self, needed: Mask) -> Result<(), Problem> {
         self.check_known(needed)?;
-        match self.odd & needed {
+        match self.converted & needed {
             0 => Ok(()),
             // CAST: at most 63.
             odd => Err(self.unbounded(odd.trailing_zeros() as usize)),
@@ -353,7 +357,7 @@ impl Target {
     ) -> Result<(), Problem> {
         if self.tiler.is_on() {
             // Mesa loads 0 into both before it starts the tiler.
-            self.check_plain(bit(RS_CLEAR) | bit(RS_SOURCE_STRIDE))?;
+            self.check_unconverted(bit(RS_CLEAR) | bit(RS_SOURCE_STRIDE))?;
             if self.values[RS_CLEAR] & resolve::FILL != 0 {
                 return Err(self.unbounded(RS_CLEAR));
             }

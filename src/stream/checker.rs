@@ -34,9 +34,9 @@ use super::{
     },
     bounds::{
         self,
+        DrawState, //
         Load,
         Loads,
-        Target, //
     },
     lint,
     loaded::Loaded,
@@ -79,7 +79,7 @@ const SMALLEST_BLOCK: u32 = 0x80;
 
 /// What a pass checks.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Source {
+enum Input {
     /// A process's commands. They can be lent states.
     Commands { mends: bool },
     /// The states of a context, loaded before commands that were already checked. Always mended.
@@ -91,7 +91,7 @@ struct Checker<'a> {
     words: &'a [Cell<u32>],
     /// See [`lint::first_used`].
     first_used: Option<u32>,
-    source: Source,
+    source: Input,
     /// Replaces addresses that are not the process's, instead of refusing the stream.
     mends: bool,
     /// Notes the addresses that the stream loads.
@@ -99,11 +99,11 @@ struct Checker<'a> {
     states: Sets<'a>,
     lookup: Lookup<'a>,
     /// The initial [`Checker::draw_state`]. `None`: bounds of draws are not checked.
-    initial_draw_state: Option<&'a Target>,
+    initial_draw_state: Option<&'a DrawState>,
     /// 3D draws are checked later, together with the context.
     is_deferred: bool,
     /// The states that bound draws, as loaded so far. `None`: the stream has loaded none.
-    draw_state: Option<Target>,
+    draw_state: Option<DrawState>,
     pipe: Pipe,
     /// Pipes that were selected, or whose address states were loaded.
     uses: Pipes,
@@ -338,7 +338,7 @@ impl Checker<'_> {
             state::RS_KICKER | state::RS_KICKER_INPLACE | state::CL_KICKER => {
                 self.draw(Pipe::Pipe3d)?;
                 let target = self.draw_state.as_ref();
-                if target.and_then(Target::tiler_left_on).is_some() {
+                if target.and_then(DrawState::tiler_left_on).is_some() {
                     self.draws_to(resolve::TARGET_STATE)?;
                 } else if address == state::RS_KICKER && !self.has_resolve_dest {
                     // With several pixel pipes the vendor's clients load both kinds of targets, and
@@ -447,7 +447,7 @@ pub(crate) fn check(
     loaded: Option<&Loaded>,
     mends: bool,
 ) -> Result<Exit, Refusal> {
-    let source = Source::Commands { mends };
+    let source = Input::Commands { mends };
     pass(words, states, entry, addresses, loaded, source)
 }
 
@@ -460,7 +460,7 @@ pub(crate) fn check_context(
     addresses: Addresses<'_>,
     loaded: Option<&Loaded>,
 ) -> Result<Exit, Refusal> {
-    pass(words, states, entry, addresses, loaded, Source::Context)
+    pass(words, states, entry, addresses, loaded, Input::Context)
 }
 
 /// Skips `LOAD_STATE`s of unwatched states. With `NOTES`, records engines and stops once both pipes
@@ -517,7 +517,7 @@ fn pass(
     entry: Pipe,
     addresses: Addresses<'_>,
     loaded: Option<&Loaded>,
-    source: Source,
+    source: Input,
 ) -> Result<Exit, Refusal> {
     let words = Cell::from_mut(words).as_slice_of_cells();
     if let Some(loaded) = loaded {
@@ -539,7 +539,7 @@ fn pass(
         words,
         first_used: None,
         source,
-        mends: source != Source::Commands { mends: false },
+        mends: source != Input::Commands { mends: false },
         loaded,
         states,
         lookup: Lookup::new(addresses),
@@ -579,14 +579,17 @@ fn pass(
         return Err(refuse(rest, Fault::LeftArmed));
     }
     // Refuse: the next stream's resolve kick would start the YUV tiler.
-    let left_on = checker.draw_state.as_ref().and_then(Target::tiler_left_on);
+    let left_on = checker
+        .draw_state
+        .as_ref()
+        .and_then(DrawState::tiler_left_on);
     if let Some(config) = left_on {
         return Err(refuse(rest, Fault::TilerOn(config)));
     }
     if let (Some(loaded), Some(target)) = (loaded, &checker.draw_state) {
         match source {
-            Source::Commands { .. } => loaded.set_pending(target),
-            Source::Context => loaded.keep(target),
+            Input::Commands { .. } => loaded.set_pending(target),
+            Input::Context => loaded.keep(target),
         }
     }
     Ok(Exit {

@@ -15,9 +15,9 @@
 use super::{
     bounds::{
         self,
+        DrawState, //
         Loads,
         Mask,
-        Target, //
     },
     states,
     words::Pipe, //
@@ -200,7 +200,7 @@ impl Loaded {
     }
 
     /// Notes the values of `target`, which count as loaded when the stream is placed.
-    pub(crate) fn set_pending(&self, target: &Target) {
+    pub(crate) fn set_pending(&self, target: &DrawState) {
         if let Some(pending) = self.bounded.get(PENDING) {
             self.pending.set(target.known());
             target.put(pending);
@@ -208,7 +208,7 @@ impl Loaded {
     }
 
     /// Notes the values of `target`, which count as loaded now.
-    pub(crate) fn keep(&self, target: &Target) {
+    pub(crate) fn keep(&self, target: &DrawState) {
         if let Some(last) = self.bounded.get(LAST) {
             target.put(last);
         }

@@ -10,7 +10,7 @@
 use super::{
     bounds::{
         self,
-        Target, //
+        DrawState, //
     },
     table::{
         Need,
@@ -225,8 +225,8 @@ pub(crate) struct States {
     /// States whose loads are noted: the special ones, those of the 2D pipe that carry data, those
     /// that bound an engine's accesses, and [`WRITES`].
     watched: KVVec<u32>,
-    /// For a core whose draws are bounded: the [`Target`] of a new stream.
-    target: Option<Target>,
+    /// For a core whose draws are bounded: the [`DrawState`] of a new stream.
+    target: Option<DrawState>,
     /// The state with the resolve engine's target.
     resolve_target: u32,
 }
@@ -310,7 +310,7 @@ impl States {
             has_2_bits_per_tile: features.has_2_bits_per_tile,
             has_yuv_tiler: features.has_yuv_tiler,
         };
-        let target = bounds.then(|| Target::new(engines));
+        let target = bounds.then(|| DrawState::new(engines));
         let mut watch = |address| mark(&mut watched, address, 1, true);
         if bounds && features.pipes.pipe_2d {
             bounds::looked_at_2d().for_each(&mut watch);
@@ -382,7 +382,7 @@ pub(crate) struct Sets<'a> {
     address: &'a StateSet,
     watched: &'a StateSet,
     /// The engines' targets before the first load. `None`: draws are not bounded.
-    pub(crate) target: Option<&'a Target>,
+    pub(crate) target: Option<&'a DrawState>,
 }
 
 impl Sets<'_> {

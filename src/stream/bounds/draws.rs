@@ -110,7 +110,7 @@ impl Area {
     }
 }
 
-impl Target {
+impl DrawState {
     /// Checks a `DRAW_2D` of rectangles, each of two `corners`. `last_of` gets a state and the
     /// address in it. It returns the last address of the memory there, if the process may use that.
     /// `loaded` returns whether the stream has loaded a state of [`BLOCKS`], and its value.
@@ -147,7 +147,7 @@ impl Target {
     /// Checks a `DRAW_2D` that carries data. Only blits whose source or mask comes with the command
     /// are known to use it up: else it may be taken for commands.
     pub(crate) fn data(&self) -> Result<(), Problem> {
-        self.check_plain(bit(CONFIG) | bit(SRC_CONFIG))?;
+        self.check_unconverted(bit(CONFIG) | bit(SRC_CONFIG))?;
         let config = self.values[SRC_CONFIG];
         if matches!(self.command(), COMMAND_BLIT | COMMAND_STRETCH)
             && config & blit::FROM_STREAM != 0
@@ -190,7 +190,7 @@ impl Target {
 
     /// Whether a draw reads a source and a pattern: by its operation or by transparency.
     fn uses(&self) -> Result<(bool, bool), Problem> {
-        self.check_plain(if self.engines.has_pe20 {
+        self.check_unconverted(if self.engines.has_pe20 {
             bit(ROP) | bit(TRANSPARENCY) | bit(OVERRIDES)
         } else {
             bit(ROP) | bit(SRC_CONFIG)
@@ -206,13 +206,13 @@ impl Target {
 
     /// Whether a draw blends. It may read its source then, whatever the operation.
     fn blends(&self) -> Result<bool, Problem> {
-        self.check_plain(bit(ALPHA))?;
+        self.check_unconverted(bit(ALPHA))?;
         Ok(self.values[ALPHA] & 1 != 0)
     }
 
     /// Whether the raster operation uses a source and a pattern.
     fn operation(&self) -> Result<(bool, bool), Problem> {
-        self.check_plain(bit(ROP))?;
+        self.check_unconverted(bit(ROP))?;
         let rop = self.values[ROP];
         // The operations on opaque and transparent pixels. No source says which counts for ROP2.
         let operations = match rop >> 20 & 3 {
@@ -232,7 +232,7 @@ impl Target {
         &self,
         last_of: impl FnMut(u32, u32) -> Option<u32>,
     ) -> Result<(), Problem> {
-        self.check_plain(bit(PATTERN_CONFIG))?;
+        self.check_unconverted(bit(PATTERN_CONFIG))?;
         let config = self.values[PATTERN_CONFIG];
         let bytes = match (config & HAS_PATTERN, config & 0xF) {
             // One color, or two colors and bits in states.
@@ -294,7 +294,7 @@ impl Target {
                 rounds: [true; 2],
             });
         }
-        self.check_plain(needed)?;
+        self.check_unconverted(needed)?;
         let is_relative = self.values[SRC_CONFIG] & blit::RELATIVE != 0;
         let origin = self.values[SRC_ORIGIN];
         let mut check = |stretch| {
@@ -333,7 +333,7 @@ impl Target {
         mut last_of: impl FnMut(u32, u32) -> Option<u32>,
     ) -> Result<(), Problem> {
         const ADDRESSES: [usize; 3] = [SRC_ADDRESS, U_PLANE, V_PLANE];
-        self.check_plain(bit(SRC_CONFIG))?;
+        self.check_unconverted(bit(SRC_CONFIG))?;
         let is_pe20 = self.engines.has_pe20;
         let planes = blit::planes(self.values[SRC_CONFIG], is_pe20);
         let planes = planes.ok_or(self.unbounded(SRC_CONFIG))?;
@@ -357,7 +357,7 @@ impl Target {
         for place in ADDRESSES.into_iter().take(planes).skip(1) {
             needed |= 3 << place;
         }
-        self.check_plain(needed)?;
+        self.check_unconverted(needed)?;
         let source = Source {
             config: self.values[SRC_CONFIG],
             ex_config: self.values[SRC_EX_CONFIG],
@@ -386,7 +386,7 @@ impl Target {
         loaded: impl Fn(u32) -> Loads,
         mut last_of: impl FnMut(u32, u32) -> Option<u32>,
     ) -> Result<(), Problem> {
-        self.check_plain(bit(MULTI))?;
+        self.check_unconverted(bit(MULTI))?;
         let sources = (self.values[MULTI] & 7) + 1;
         let mut is_loaded = false;
         for (first, most) in BLOCKS {
@@ -482,7 +482,7 @@ impl Target {
             self.pattern(&mut last_of)?;
         }
         // Pixels outside of the source's image are those of its edge.
-        self.check_plain(bit(IMAGE_LOW) | bit(IMAGE_HIGH) | bit(SRC_CONFIG))?;
+        self.check_unconverted(bit(IMAGE_LOW) | bit(IMAGE_HIGH) | bit(SRC_CONFIG))?;
         self.check_unsigned([IMAGE_LOW, IMAGE_HIGH])?;
         // The kick of the filter carries no pixels.
         if blit::planes(self.values[SRC_CONFIG], self.engines.has_pe20) == Some(0) {

@@ -15,7 +15,7 @@ pub(super) const fn bit(place: usize) -> Mask {
     1 << place
 }
 
-/// The states that bound a kick, in the order of `Target::values`: those of the 2D engine, then
+/// The states that bound a kick, in the order of `DrawState::values`: those of the 2D engine, then
 /// those of the resolve engine. Each of [`FIELDS`] counts as a state of its own. Its entry is the
 /// word address in the low 16 bits, and above these the field's number plus 1.
 pub(crate) const STATES: [u32; 52] = [
@@ -282,14 +282,14 @@ pub(super) const fn places() -> [u8; NEAR] {
 }
 
 /// The states (word addresses) of the 2D pipe whose loads
-/// [`Target::load`](super::Target::load) must get, except for those of multi-source blits.
+/// [`DrawState::load`](super::DrawState::load) must get, except for those of multi-source blits.
 pub(crate) fn looked_at_2d() -> impl Iterator<Item = u32> {
     let states = STATES.into_iter().take(RS_CONFIG).map(state_of);
     states.chain([DEYUV, PE_CONFIG, DE_CONFIG])
 }
 
 /// The states (word addresses) of the 3D pipe whose loads
-/// [`Target::load`](super::Target::load) must get.
+/// [`DrawState::load`](super::DrawState::load) must get.
 pub(crate) fn looked_at_3d() -> impl Iterator<Item = u32> {
     let of_tiler = (resolve::CONFIG..).take(resolve::COUNT);
     STATES.into_iter().skip(RS_CONFIG).chain(of_tiler)

@@ -48,8 +48,8 @@ mod cases {
         }
     }
 
-    pub(super) fn target(has_pe20: bool, others: &[(u32, u32)]) -> Target {
-        let mut target = Target::new(engines(has_pe20));
+    pub(super) fn target(has_pe20: bool, others: &[(u32, u32)]) -> DrawState {
+        let mut target = DrawState::new(engines(has_pe20));
         for &(state, value) in PLAIN.iter().chain(others) {
             assert_eq!(target.load(word(state), value, false, true), Load::Noted);
         }
@@ -74,7 +74,7 @@ mod cases {
     }
 
     /// The bytes of memory that a draw of a rectangle needs; 0: unbounded.
-    fn bytes(mut target: Target, corners: [u32; 2]) -> u32 {
+    fn bytes(mut target: DrawState, corners: [u32; 2]) -> u32 {
         let fits = |bytes: u32| {
             // Drops the cached success of the last call.
             target.is_roomy = false;
@@ -84,7 +84,7 @@ mod cases {
     }
 
     pub(super) fn draw(
-        target: &mut Target,
+        target: &mut DrawState,
         corners: [u32; 2],
         last_of: impl FnMut(u32, u32) -> Option<u32>,
     ) -> Result<(), Problem> {
@@ -290,7 +290,7 @@ mod cases {
 
     #[test]
     fn early_cores_do_not_turn() {
-        let mut target = Target::new(Engines {
+        let mut target = DrawState::new(Engines {
             rotates: false,
             ..engines(true)
         });
@@ -300,7 +300,7 @@ mod cases {
             assert_eq!(load(value), Load::Refused);
         }
         assert_eq!(load(0), Load::Noted);
-        let mut earlier = Target::new(engines(false));
+        let mut earlier = DrawState::new(engines(false));
         for (value, wanted) in [
             (4, Load::Refused),
             (4 << 3 | 1 << 8, Load::Refused),
@@ -417,7 +417,7 @@ mod cases {
             (true, 0x12BC, false, false),
             (false, 0x12BC, true, true),
         ] {
-            let mut target = Target::new(engines(has_pe20));
+            let mut target = DrawState::new(engines(has_pe20));
             for &(state, value) in PLAIN.iter().chain(&COPY).chain(&IMAGE) {
                 if state != left_out {
                     target.load(word(state), value, false, true);
@@ -519,7 +519,7 @@ mod cases {
 
     #[test]
     fn what_is_lent_is_loaded() {
-        let mut target = Target::new(engines(true));
+        let mut target = DrawState::new(engines(true));
         let mut count = 0;
         let lent = 1 << ADDRESS | 1 << HEIGHT | 1 << ANGLE;
         for (place, value) in [(ADDRESS, 7), (HEIGHT, 7), (ANGLE, 0x2F)] {

@@ -6,14 +6,14 @@
 use super::{
     Checker,
     Fault,
-    Source, //
+    Input, //
 };
 use crate::stream::{
     bounds::{
         self,
+        DrawState, //
         Mask,
         Problem,
-        Target, //
     },
     resolve,
     words::{
@@ -47,7 +47,7 @@ impl Checker<'_> {
     #[inline(never)]
     pub(super) fn check_bounds(
         &mut self,
-        check: impl Fn(&mut Target, &mut dyn FnMut(u32, u32) -> Option<u32>) -> Result<(), Problem>,
+        check: impl Fn(&mut DrawState, &mut dyn FnMut(u32, u32) -> Option<u32>) -> Result<(), Problem>,
     ) -> Result<(), Fault> {
         for _ in 0..=STEPS {
             let start = match self.initial_draw_state {
@@ -105,7 +105,7 @@ impl Checker<'_> {
         };
         match (&mut self.draw_state, self.loaded) {
             (Some(target), Some(loaded))
-                if self.source != Source::Context && loaded.is_lending() =>
+                if self.source != Input::Context && loaded.is_lending() =>
             {
                 let value_of = |state| loaded.lend(state, |value| resolve(state, value));
                 // With a context, lend all states of resolves: its values decide which are needed.

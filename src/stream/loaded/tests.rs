@@ -97,7 +97,7 @@ mod cases {
 
     /// Checks, and perhaps places, a stream that loads the first two of the bounded states.
     fn load(loaded: &Loaded, origin: Origin, values: [u32; 2], is_placed: bool) {
-        let mut target = Target::new(bounds::Engines::default());
+        let mut target = DrawState::new(bounds::Engines::default());
         for (state, value) in bounds::STATES.into_iter().zip(values) {
             target.load(state, value, false, true);
         }
@@ -125,7 +125,7 @@ mod cases {
     fn a_context_loads_what_no_stream_has_since() {
         let loaded = loaded();
         let of_3d = bounds::OF_3D;
-        let mut target = Target::new(bounds::Engines::default());
+        let mut target = DrawState::new(bounds::Engines::default());
         target.load(0x1604 / 4, 1, false, true);
         let place = |origin, loads_context| {
             loaded.begin(origin);

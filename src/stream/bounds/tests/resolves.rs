@@ -35,7 +35,7 @@ mod cases {
     /// The bytes of memory that a resolve needs for its target, or for its source at `of`; 0:
     /// unbounded.
     fn resolved(of: u32, pixel_pipes: u32, others: &[(u32, u32)]) -> u32 {
-        let mut target = Target::new(Engines {
+        let mut target = DrawState::new(Engines {
             pixel_pipes,
             ..Engines::default()
         });
@@ -165,7 +165,7 @@ mod cases {
             (2, false, &[0x1658, 0x165C, 0x1608, 0x1610, 0x16C4, 0x16E4]),
         ] {
             for (left_out, _) in RESOLVE {
-                let mut target = Target::new(Engines {
+                let mut target = DrawState::new(Engines {
                     pixel_pipes,
                     halti5,
                     ..Engines::default()
@@ -197,7 +197,7 @@ mod cases {
             // Supertiled, but not tiled.
             (0x1614, 256 | 1 << 31),
         ] {
-            let mut target = Target::new(Engines::default());
+            let mut target = DrawState::new(Engines::default());
             for (state, value) in RESOLVE.into_iter().chain([(state, value)]) {
                 target.load(word(state), value, false, true);
             }
@@ -218,7 +218,7 @@ mod cases {
             (true, COLOR_FAST_CLEAR, 33),
             (false, 1, 0),
         ] {
-            let mut target = Target::new(Engines {
+            let mut target = DrawState::new(Engines {
                 has_2_bits_per_tile,
                 ..Engines::default()
             });
@@ -230,7 +230,7 @@ mod cases {
             for (state, value) in RESOLVE.into_iter().chain(status) {
                 target.load(word(state), value, false, true);
             }
-            let checked = |target: &Target, bytes: u32| {
+            let checked = |target: &DrawState, bytes: u32| {
                 target.resolve(PHYSICAL, |state, address| {
                     let bytes = if state == word(0x1658) { bytes } else { 0x2000 };
                     (address + bytes).checked_sub(1)
@@ -266,7 +266,7 @@ mod cases {
             (small, mode, 0, 256),
             (small, 0, extra, 256),
         ] {
-            let mut target = Target::new(Engines {
+            let mut target = DrawState::new(Engines {
                 has_large_tiles,
                 has_small_msaa,
                 ..Engines::default()

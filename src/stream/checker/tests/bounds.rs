@@ -308,9 +308,9 @@ mod cases {
             let mut words = joined(parts);
             let pipe = Pipe::Pipe2d;
             let source = if is_context {
-                Source::Context
+                Input::Context
             } else {
-                Source::Commands { mends: false }
+                Input::Commands { mends: false }
             };
             let checked = pass(&mut words, &bounded, pipe, addresses, Some(&loaded), source);
             let fault = checked.err().map(|refusal| refusal.fault);

@@ -17,8 +17,8 @@ mod bounds;
 #[allow(dead_code)]
 mod resolve;
 
+use bounds::DrawState;
 use bounds::Problem;
-use bounds::Target;
 
 /// More than any kick needs.
 const MUCH: u64 = 1 << 29;
@@ -261,7 +261,7 @@ impl Kick {
 
     /// The result of the driver's check with this number of bytes of memory in each area.
     fn checked(&self, engine: &Engine, bytes: [u64; 5]) -> Result<(), Problem> {
-        let mut target = Target::new(bounds::Engines {
+        let mut target = DrawState::new(bounds::Engines {
             has_pe20: engine.pe20,
             rotates: engine.pe20,
             has_a8_target: true,
@@ -480,7 +480,7 @@ impl Window {
 
     /// The result of the driver's check with these numbers of bytes at each source, at each target and of tile status.
     fn checked(&self, bytes: [u64; 3]) -> Result<(), Problem> {
-        let mut target = Target::new(bounds::Engines {
+        let mut target = DrawState::new(bounds::Engines {
             pixel_pipes: self.pipes,
             has_2_bits_per_tile: self.format.bits == 2,
             has_supertiles: true,
@@ -652,7 +652,7 @@ fn the_driver_knows_how_far_the_tiler_reaches() {
         most = most.max(touched[3]);
 
         let checked = |bytes: [u64; 4]| {
-            let mut target = Target::new(bounds::Engines {
+            let mut target = DrawState::new(bounds::Engines {
                 pixel_pipes: 1,
                 has_yuv_tiler: true,
                 ..Default::default()
