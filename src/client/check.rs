@@ -78,23 +78,34 @@ impl Process {
     }
 }
 
-/// Checks the copied commands. The first `prepended` words are not the client's. Returns the
-/// state in which the commands leave the core.
+/// Checks the copied commands, which begin with pipe `entry` selected. The client has asked for
+/// pipe `asked`. The first `prepended` words are not the client's. Returns the state in which the
+/// commands leave the core.
 #[inline(always)]
 pub(super) fn check(
     process: &Process,
     core: &Core,
     tables: &Tables,
-    (words, entry, prepended): (&mut [u32], Pipe, usize),
+    (words, [asked, entry], prepended): (&mut [u32], [Pipe; 2], usize),
 ) -> Result<Exit> {
     let addresses = process.addresses(core, tables);
     let loaded = &tables.per_core[core.index()].loaded;
     let mends = process.device.parameters.mend_addresses;
     let checked = checker::check(words, core.states(), entry, addresses, Some(loaded), mends);
     checked.map_err(|mut refusal| {
+        let began = began(&words[..refusal.at.min(words.len())], asked, entry);
         refusal.at = refusal.at.saturating_sub(prepended);
-        refused(process, "command buffer", refusal, tables)
+        refused(process, "command buffer", refusal, tables, began)
     })
+}
+
+/// The pipe in which commands began that ran up to the end of `words`, if they did not ask for it
+/// and have selected none.
+#[cold]
+#[inline(never)]
+fn began(words: &[u32], asked: Pipe, entry: Pipe) -> Option<Pipe> {
+    let [select, _] = select_idle_pipe(entry);
+    (asked != entry && !words.contains(&select)).then_some(entry)
 }
 
 /// Checks the copied states of a context. Replaces each address that is not the process's with
@@ -109,15 +120,24 @@ pub(super) fn check_context(
     let addresses = process.addresses(core, tables);
     let loaded = &tables.per_core[core.index()].loaded;
     checker::check_context(words, core.states(), entry, addresses, Some(loaded))
-        .map_err(|refusal| refused(process, "context", refusal, tables))
+        .map_err(|refusal| refused(process, "context", refusal, tables, None))
 }
 
 #[cold]
 #[inline(never)]
-fn refused(process: &Process, what: &str, refusal: Refusal, tables: &Tables) -> Error {
+fn refused(
+    process: &Process,
+    what: &str,
+    refusal: Refusal,
+    tables: &Tables,
+    began: Option<Pipe>,
+) -> Error {
     // The client may have just mapped a framebuffer: make the next COMMIT look for them again.
     framebuffers::forget_mappings(process);
-    let hint = tables.hint(&refusal);
+    let hint = match (refusal.fault, began) {
+        (Fault::WrongPipe, Some(pipe)) => Hint::Began(pipe),
+        _ => tables.hint(&refusal),
+    };
     warn_client!(REFUSALS: "{} refused: {}{}", what, refusal, hint);
     Error::InvalidData
 }
@@ -330,6 +350,8 @@ pub(super) enum Hint {
     Past(Owner, u32),
     /// The address is this number of bytes before the end of an object.
     Before(Owner, u32),
+    /// The commands began in this pipe, although they asked for the other.
+    Began(Pipe),
 }
 
 /// The kind of an object and its handle.
@@ -359,6 +381,12 @@ impl fmt::Display for Hint {
             Hint::User(Some(Viewed::Buffer(handle))) => {
                 write!(f, "; it is a CPU address, of buffer {handle:#x}")
             }
+            Hint::Began(Pipe::Pipe3d) => f.write_str(
+                "; they began in 3D, as their entryPipe is the last exitPipe, but the last commands left 3D selected",
+            ),
+            Hint::Began(Pipe::Pipe2d) => f.write_str(
+                "; they began in 2D, as their entryPipe is the last exitPipe, but the last commands left 2D selected",
+            ),
             Hint::Handle => f.write_str("; it is the handle of a node: LOCK answers its address"),
             Hint::Past(owner, bytes) => {
                 f.write_fmt(fmt!("; {} ends {bytes:#x} bytes before", Name(owner)))

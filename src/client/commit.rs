@@ -62,7 +62,6 @@ use crate::{
 };
 
 static FAILURES: RateLimit = RateLimit::new();
-static ENTRIES: RateLimit = RateLimit::new();
 
 /// The progress of a COMMIT of several parts.
 struct Parts {
@@ -186,10 +185,11 @@ fn commit_part(
 
 /// Runs a COMMIT.
 ///
-/// A COMMIT that fails has no effect. `InvalidArgument`: `commandBuffer` is 0, invalid offsets or
-/// sizes, unknown pipe, or a context of another core. `OutOfResources`: the description cannot be
-/// read. `InvalidObject`: it does not describe a command buffer. `InvalidAddress`: the commands
-/// are in no buffer of the caller.
+/// A COMMIT that fails has no effect, but 2D data that it loads may stay if the checker accepts the
+/// commands. `InvalidArgument`: `commandBuffer` is 0, invalid offsets or sizes, unknown pipe, or a
+/// context of another core. `OutOfResources`: the description cannot be read. `InvalidObject`: it
+/// does not describe a command buffer. `InvalidAddress`: the commands are in no buffer of the
+/// caller.
 /// `InvalidData`: the checker refuses the commands. `GpuNotResponding`: the process has hung
 /// cores too often. Also the errors of the context's states, of the queue and of the ring.
 pub(super) fn commit(
@@ -247,18 +247,14 @@ pub(super) fn commit(
     let fill = |queue: &mut Queue<'_>| queue.read(commit.queue, format);
     let work = Work {
         words: &mut words,
-        entry,
+        entry: [asked, entry],
         claimed: Pipe::from_number(exit),
         own: own.as_mut(),
         hold,
         delta: commit.delta,
         format,
     };
-    let submitted = submission::submit_words(process, core, work, &mut queue, fill);
-    if entry != asked && matches!(submitted, Err(Error::InvalidData)) {
-        log_entered(asked, entry);
-    }
-    let (submitted, switched) = submitted?;
+    let (submitted, switched) = submission::submit_words(process, core, work, &mut queue, fill)?;
     let reply = Reply::Committed {
         counted: submitted.counted,
         stamp: submitted.job,
@@ -407,18 +403,6 @@ fn err_too_long(limit: usize) -> Error {
     mistake!(InvalidArgument: "more than {} words of commands", limit)
 }
 
-/// Says why commands that are refused did not begin in the pipe that they asked for.
-#[cold]
-#[inline(never)]
-fn log_entered(asked: Pipe, entry: Pipe) {
-    let [asked, entry] = [asked, entry].map(|pipe| match pipe {
-        Pipe::Pipe3d => "3D",
-        Pipe::Pipe2d => "2D",
-    });
-    warn_client!(ENTRIES:
-        "these commands began in {entry}, which the process's last commands left selected: their exitPipe was {asked}, as is this entryPipe");
-}
-
 #[cold]
 #[inline(never)]
 fn log_unknown_context(context: u64) {
@@ -485,7 +469,7 @@ fn command_range(buffer: &CommandBuffer) -> Result<(u64, u64)> {
         || buffer.logical % u64::from(ALIGNMENT) != 0
     {
         refuse!(InvalidArgument:
-            "logical {:#x}, startOffset {:#x}, reservedHead {:#x}, offset {:#x}, reservedTail {:#x}: must be multiples of {ALIGNMENT}",
+            "logical {:#x}, startOffset {:#x}, reservedHead {:#x}, end {:#x}, reservedTail {:#x}: must be multiples of {ALIGNMENT}",
             buffer.logical, buffer.start_offset, buffer.reserved_head, offset, buffer.reserved_tail);
     }
     let start = u64::from(buffer.start_offset) + u64::from(buffer.reserved_head);

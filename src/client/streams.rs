@@ -161,7 +161,7 @@ fn run_words(
     };
     let work = Work {
         words: &mut words,
-        entry,
+        entry: [entry; 2],
         claimed: None,
         own: None,
         hold: None,

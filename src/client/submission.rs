@@ -170,7 +170,8 @@ fn submit(
 /// The copied commands of a job, and their context.
 pub(super) struct Work<'a> {
     pub(super) words: &'a mut KVVec<u32>,
-    pub(super) entry: Pipe,
+    /// The pipe that the client asks for, and the pipe in which they begin.
+    pub(super) entry: [Pipe; 2],
     /// The pipe that they leave selected, according to the client (`exitPipe`).
     pub(super) claimed: Option<Pipe>,
     /// A context in the client's memory.
@@ -194,7 +195,7 @@ pub(super) fn submit_words<'a>(
 ) -> Result<(Submitted, bool)> {
     let Work {
         words,
-        entry,
+        entry: [asked, entry],
         claimed,
         own,
         mut hold,
@@ -207,17 +208,18 @@ pub(super) fn submit_words<'a>(
         // If this fails, no loads are noted: nothing is lent, and a FREE resets all addresses.
         let _ = tables.per_core[core.index()].loaded.prepare();
         data = tables.per_core[core.index()].data(core.scrub());
-        let loaded = &tables.per_core[core.index()].loaded;
+        let on_core = &tables.per_core[core.index()];
+        let loaded = &on_core.loaded;
         let may_be_stale = loaded.may_be_stale(tables.addresses.removals());
         stale = if may_be_stale && process.device.parameters.check_addresses {
             check::find_stale(process, core, &tables, own.is_some(), hold.as_mut())?
         } else {
             None
         };
-        loaded.begin(tables.per_core[core.index()].origin(hold.as_ref()));
-        let exit = check::check(process, core, &tables, (words, entry, 0)).inspect_err(|_| {
-            tables.per_core[core.index()].restore_data(core.scrub());
-        })?;
+        loaded.begin(on_core.origin(hold.as_ref()));
+        let commands = (&mut words[..], [asked, entry], 0);
+        let exit = check::check(process, core, &tables, commands)
+            .inspect_err(|_| on_core.restore_data(core.scrub()))?;
         lent = loaded.lent();
         of_context = loaded.in_context(lent);
         check::lint(core, &tables, words);
@@ -449,7 +451,7 @@ impl Submission<'_> {
             }
             let commands = (
                 &mut self.words[..],
-                self.entry,
+                [self.entry; 2],
                 check::lent_words(self.lent),
             );
             self.exit = check::check(self.process, self.core, tables, commands)?;

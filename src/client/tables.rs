@@ -167,6 +167,8 @@ pub(super) struct PerCore {
     pub(super) loaded: Loaded,
     /// Data that they have loaded into the 2D pipe, if any.
     pub(super) data: Option<Arc<OwnData>>,
+    /// There was no memory for the first copy of this data.
+    is_data_lost: bool,
     /// States that they have loaded, if they had a context that keeps none.
     pub(super) kept: Option<Kept>,
     /// The attached context of the last commands that had one.
@@ -182,6 +184,7 @@ impl PerCore {
         core::array::from_fn(|_| Self {
             loaded: Loaded::new(),
             data: None,
+            is_data_lost: false,
             kept: None,
             last_context: None,
             left: None,
@@ -230,6 +233,7 @@ impl PerCore {
                     (0, u32::MAX)
                 }
             };
+            self.is_data_lost = self.data.is_none();
             if let Some(data) = &self.data {
                 data.for_each(noted, |state, to| {
                     to.store(self.loaded.data(state), Relaxed)
@@ -245,11 +249,16 @@ impl PerCore {
     #[cold]
     #[inline(never)]
     pub(super) fn restore_data(&self, scrub: &Scrub) {
+        let Some(noted) = self.loaded.noted() else {
+            return;
+        };
         let before = match &self.data {
             Some(data) => Some(data.clone()),
+            // The data from before is not known.
+            None if self.is_data_lost => None,
             None => OwnData::new(scrub).ok(),
         };
-        if let (Some(noted), Some(before)) = (self.loaded.noted(), before) {
+        if let Some(before) = before {
             before.for_each(noted, |state, value| {
                 self.loaded.restore_data(state, value.load(Relaxed));
             });

@@ -579,11 +579,8 @@ fn pass(
         return Err(refuse(rest, Fault::LeftArmed));
     }
     // Refuse: the next stream's resolve kick would start the YUV tiler.
-    let left_on = checker
-        .draw_state
-        .as_ref()
-        .and_then(DrawState::tiler_left_on);
-    if let Some(config) = left_on {
+    let state = checker.draw_state.as_ref();
+    if let Some(config) = state.and_then(DrawState::tiler_left_on) {
         return Err(refuse(rest, Fault::TilerOn(config)));
     }
     if let (Some(loaded), Some(target)) = (loaded, &checker.draw_state) {

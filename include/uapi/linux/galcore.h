@@ -746,7 +746,7 @@ struct gcsHAL_EVENT_COMMIT {
  * @patchHead: not used by the driver
  * @exitIndex: not used by the driver
  * @entryPipe: enum gcePIPE_SELECT that they begin in: the driver selects it
- *	unless it is @exitPipe of the piece before
+ *	unless it is @exitPipe of the piece before, or of the last COMMIT
  * @exitPipe: the pipe they leave selected
  * @pad1: padding
  * @next: address of the next piece, which runs behind it; 0: the last

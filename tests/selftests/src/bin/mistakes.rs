@@ -558,7 +558,7 @@ fn commit_tests<'a>(suite: &mut Suite<'a>, bench: &'a Bench) {
         let own = vec![0u32; 1024];
         wrong(&|record| record.logical = own.as_ptr() as usize as u64)
     });
-    row(suite, bench, "odd length", move || {
+    row(suite, bench, "misaligned", move || {
         wrong(&|record| record.offset += 4)
     });
     row(suite, bench, "size", move || {
