@@ -207,7 +207,7 @@ pub(super) fn submit_words<'a>(
         let mut tables = process.tables();
         // If this fails, no loads are noted: nothing is lent, and a FREE resets all addresses.
         let _ = tables.per_core[core.index()].loaded.prepare();
-        data = tables.per_core[core.index()].data(core.scrub());
+        data = tables.per_core[core.index()].data(core.scrub())?;
         let on_core = &tables.per_core[core.index()];
         let loaded = &on_core.loaded;
         let may_be_stale = loaded.may_be_stale(tables.addresses.removals());

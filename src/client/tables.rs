@@ -167,8 +167,6 @@ pub(super) struct PerCore {
     pub(super) loaded: Loaded,
     /// Data that they have loaded into the 2D pipe, if any.
     pub(super) data: Option<Arc<OwnData>>,
-    /// There was no memory for the first copy of this data.
-    is_data_lost: bool,
     /// States that they have loaded, if they had a context that keeps none.
     pub(super) kept: Option<Kept>,
     /// The attached context of the last commands that had one.
@@ -184,7 +182,6 @@ impl PerCore {
         core::array::from_fn(|_| Self {
             loaded: Loaded::new(),
             data: None,
-            is_data_lost: false,
             kept: None,
             last_context: None,
             left: None,
@@ -221,27 +218,20 @@ impl PerCore {
         }
     }
 
-    /// The data that the process's commands have loaded into the 2D pipe so far. `None` also if
-    /// there is no memory.
-    pub(super) fn data(&mut self, scrub: &Scrub) -> Option<Arc<OwnData>> {
+    /// The data that the process's commands have loaded into the 2D pipe so far, if any.
+    /// `OutOfMemory`: there is no copy of it yet.
+    pub(super) fn data(&mut self, scrub: &Scrub) -> Result<Option<Arc<OwnData>>> {
         if let Some(noted) = self.loaded.noted() {
-            let noted = match &self.data {
-                Some(_) => noted,
-                // Copy all data, even those that found no memory before.
-                None => {
-                    self.data = OwnData::new(scrub).ok();
-                    (0, u32::MAX)
-                }
+            let data = match &mut self.data {
+                Some(data) => data,
+                none => none.insert(OwnData::new(scrub)?),
             };
-            self.is_data_lost = self.data.is_none();
-            if let Some(data) = &self.data {
-                data.for_each(noted, |state, to| {
-                    to.store(self.loaded.data(state), Relaxed)
-                });
-                self.loaded.forget_noted();
-            }
+            data.for_each(noted, |state, to| {
+                to.store(self.loaded.data(state), Relaxed)
+            });
+            self.loaded.forget_noted();
         }
-        self.data.clone()
+        Ok(self.data.clone())
     }
 
     /// Restores the data that [`Self::data`] has found, because the commands that were checked
@@ -252,18 +242,13 @@ impl PerCore {
         let Some(noted) = self.loaded.noted() else {
             return;
         };
-        let before = match &self.data {
-            Some(data) => Some(data.clone()),
-            // The data from before is not known.
-            None if self.is_data_lost => None,
-            None => OwnData::new(scrub).ok(),
-        };
-        if let Some(before) = before {
-            before.for_each(noted, |state, value| {
-                self.loaded.restore_data(state, value.load(Relaxed));
-            });
-            self.loaded.forget_noted();
+        match &self.data {
+            Some(data) => data.for_each(noted, |state, value| {
+                self.loaded.restore_data(state, value.load(Relaxed))
+            }),
+            None => scrub.for_each_data(noted, |state| self.loaded.restore_data(state, 0)),
         }
+        self.loaded.forget_noted();
     }
 }
 

@@ -389,7 +389,7 @@ impl StateMap {
 
 /// The most states of one `LOAD_STATE`: a count of 0.
 const MOST_STATES: u32 = 1024;
-/// The most states of one `LOAD_STATE` with a count other than 0. `OwnData::update` of
+/// The most states of one `LOAD_STATE` with a count other than 0. `for_each_data` of
 /// [`scrub`](super::scrub) does not decode 0.
 const MOST_COUNTED_STATES: u32 = MOST_STATES - 1;
 

@@ -222,24 +222,10 @@ impl OwnData {
         Ok(Arc::new(Self(list), crate::sys::GFP_CLIENT)?)
     }
 
-    /// Passes the states from `first` to `last` that carry data, and their values, to `see`.
-    pub(crate) fn for_each(&self, (first, last): (u32, u32), see: impl Fn(u32, &Atomic<u32>)) {
-        let mut rest = &self.0[..];
-        // Ends: each round removes a command.
-        while let [header, values @ ..] = rest {
-            let header = header.load(Relaxed);
-            // CAST: 10 bits.
-            let (start, count) = (header & 0xFFFF, (header >> 16 & 0x3FF) as usize);
-            // CAST: 16 bits.
-            let skipped = first.saturating_sub(start) as usize;
-            let states = (start..=last).zip(values.iter().take(count)).skip(skipped);
-            for (state, value) in states.filter(|&(state, _)| !states::takes_address(state)) {
-                see(state, value);
-            }
-            rest = values
-                .get((1 + count).next_multiple_of(2) - 1..)
-                .unwrap_or(&[]);
-        }
+    /// Passes the states from the first to the last of `range` that carry data, and their values, to
+    /// `see`.
+    pub(crate) fn for_each(&self, range: (u32, u32), see: impl Fn(u32, &Atomic<u32>)) {
+        for_each_data(&self.0, range, |word| word.load(Relaxed), see);
     }
 
     /// Passes its words to `emit`, in pieces.
@@ -252,6 +238,32 @@ impl OwnData {
             emit(&some[..words.len()])?;
         }
         Ok(())
+    }
+}
+
+/// Passes the states from `first` to `last` that carry data to `see`, with their values in the loads
+/// `list`. `get` reads a word of it.
+fn for_each_data<W>(
+    list: &[W],
+    (first, last): (u32, u32),
+    get: impl Fn(&W) -> u32,
+    see: impl Fn(u32, &W),
+) {
+    let mut rest = list;
+    // Ends: each round removes a command.
+    while let [header, values @ ..] = rest {
+        let header = get(header);
+        // CAST: 10 bits.
+        let (start, count) = (header & 0xFFFF, (header >> 16 & 0x3FF) as usize);
+        // CAST: 16 bits.
+        let skipped = first.saturating_sub(start) as usize;
+        let states = (start..=last).zip(values.iter().take(count)).skip(skipped);
+        for (state, value) in states.filter(|&(state, _)| !states::takes_address(state)) {
+            see(state, value);
+        }
+        rest = values
+            .get((1 + count).next_multiple_of(2) - 1..)
+            .unwrap_or(&[]);
     }
 }
 
@@ -396,6 +408,12 @@ fn clear(
 }
 
 impl Scrub {
+    /// Passes the 2D pipe's states from the first to the last of `range` that carry data to `see`.
+    pub(crate) fn for_each_data(&self, range: (u32, u32), see: impl Fn(u32)) {
+        let fresh = &self.fresh[Pipe::Pipe2d.index()];
+        for_each_data(fresh, range, |&word| word, |state, _| see(state));
+    }
+
     /// The lists of a core whose contexts keep the states of `map`. `OutOfMemory`. `NotSupported`:
     /// they are too long.
     pub(crate) fn new(states: &States, map: &StateMap, scratch: &Scratch) -> Result<Arc<Self>> {

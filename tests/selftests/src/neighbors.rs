@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use anyhow::ensure;
+use anyhow::Context;
 use anyhow::Result;
 use galcore_client::client::place;
 use galcore_client::device::Buffer;
@@ -21,6 +22,9 @@ use galcore_client::Queue;
 use galcore_client::Stream;
 
 use crate::fixture::Paint;
+use crate::fixture::HEIGHT;
+use crate::fixture::WIDTH;
+use crate::hostile::gaps;
 use crate::other;
 use crate::other::Other;
 
@@ -36,6 +40,7 @@ fn be_other() -> Result<()> {
     let client = Client::start()?;
     let device = client.device();
     let mut nodes = Vec::new();
+    let mut kept = None;
     other::serve(|words| match *words {
         ["take"] => {
             let node = device.allocate(BYTES, 64, surface::BITMAP, Pool::SYSTEM)?;
@@ -64,6 +69,31 @@ fn be_other() -> Result<()> {
             Paint::new()?.client.run(Pipe::Pipe3d, &stream)?;
             Ok("recoloured".to_string())
         }
+        ["fill"] => {
+            kept.insert(Paint::new()?).prove(OURS)?;
+            Ok("filled".to_string())
+        }
+        // Commits another colour and an END. The `nth` allocation of the kernel's fails.
+        ["refuse", nth] => {
+            let paint = kept.as_mut().context("nothing is filled")?;
+            let mut stream = paint.fill_all(THEIRS);
+            stream.raw(&[0x1000_0000, 0]);
+            let commit = || paint.commit(&stream, &mut Queue::new());
+            let (answer, is_reached) = gaps::fail_nth(nth.parse()?, commit)?;
+            ensure!(answer.is_err(), "END runs");
+            Ok(is_reached.to_string())
+        }
+        // Draws with what is loaded.
+        ["bare"] => {
+            let paint = kept.as_mut().context("nothing is filled")?;
+            paint.surface.memory.fill(0);
+            let mut stream = Stream::new();
+            stream.draw_2d(&[(0, HEIGHT << 16 | WIDTH)]);
+            stream.flush(Pipe::Pipe2d);
+            paint.run(&stream)?;
+            paint.expect(|_, _| OURS)?;
+            Ok("drawn".to_string())
+        }
         _ => bail!("{words:?}?"),
     })
 }
@@ -78,7 +108,7 @@ pub const BYTES: u32 = 0x4000;
 pub struct Bench<'a> {
     /// The device of this process.
     pub device: &'a Device,
-    /// The other process. It answers "intact", "draw" and "recolour".
+    /// The other process, which serves [`be_other`].
     pub other: Other,
     /// Node, address and memory of each node of this process.
     pub own: Vec<(Node, u32, Memory)>,

@@ -37,12 +37,14 @@ use galcore_selftests::harness::same;
 use galcore_selftests::harness::skip;
 use galcore_selftests::harness::Options;
 use galcore_selftests::harness::Suite;
+use galcore_selftests::hostile::gaps;
 use galcore_selftests::neighbors;
 use galcore_selftests::neighbors::Answers;
 use galcore_selftests::neighbors::Bench;
 use galcore_selftests::neighbors::BYTES;
 use galcore_selftests::neighbors::OURS;
 use galcore_selftests::neighbors::THEIRS;
+use galcore_selftests::other::Other;
 use galcore_selftests::system;
 
 const ALL: Rect = Rect::new(0, 0, WIDTH, HEIGHT);
@@ -248,6 +250,26 @@ fn colours_stay(paint: &mut Paint) -> Result<()> {
     }
     bench.close()?;
     paint.prove(0xff04_0508)
+}
+
+/// A colour of a refused COMMIT is in no later draw, even if an allocation fails on its way.
+fn refused_colours(paint: &mut Paint) -> Result<()> {
+    gaps::inject()?;
+    for nth in 1..100 {
+        let mut other = Other::start(paint.device().abi())?;
+        other.ask("fill")?;
+        let is_reached = other.ask(&format!("refuse {nth}"))?;
+        // Others' draws change the engine's states.
+        paint.prove(0xff04_0509)?;
+        other
+            .ask("bare")
+            .with_context(|| format!("allocation {nth}"))?;
+        if is_reached == "false" {
+            println!("# {nth} allocations");
+            return Ok(());
+        }
+    }
+    bail!("it never runs to its end")
 }
 
 /// A client that selects the 2D engine once and claims pipe 3D at both ends of each COMMIT, as libetnaviv does, draws
@@ -945,6 +967,9 @@ fn main() -> ExitCode {
                 colours_stay(&mut paint)
             },
         );
+        suite.test("colours of refused commands do not stay", move || {
+            refused_colours(&mut paint.borrow_mut())
+        });
         suite.test("a pipe that the client does not claim stays", move || {
             let mut paint = paint.borrow_mut();
             if !has_3d(paint.client.identity()) {
