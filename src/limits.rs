@@ -4,8 +4,8 @@
 //!
 //! Clients of the vendor's stack stay far below these limits. They prevent a broken or hostile
 //! process from taking resources that all need. Allocations for a client are charged to its memory
-//! cgroup ([`GFP_CLIENT`](crate::sys::GFP_CLIENT)), except pool and CMA memory. The admin guide has
-//! the table for users (Bounds).
+//! cgroup ([`GFP_CLIENT`](crate::sys::GFP_CLIENT)), except pool and CMA memory, and small ones under
+//! a lock of all processes. The admin guide has the table for users (Bounds).
 
 /// The most cores of a device.
 pub(crate) const MAX_CORES: usize = 4;

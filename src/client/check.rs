@@ -99,8 +99,8 @@ pub(super) fn check(
     })
 }
 
-/// The pipe in which commands began that ran up to the end of `words`, if they did not ask for it
-/// and have selected none.
+/// The pipe in which commands began whose accepted part is `words`, if they asked for the other
+/// pipe and select none in that part.
 #[cold]
 #[inline(never)]
 fn began(words: &[u32], asked: Pipe, entry: Pipe) -> Option<Pipe> {

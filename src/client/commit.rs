@@ -189,9 +189,8 @@ fn commit_part(
 /// commands. `InvalidArgument`: `commandBuffer` is 0, invalid offsets or sizes, unknown pipe, or a
 /// context of another core. `OutOfResources`: the description cannot be read. `InvalidObject`: it
 /// does not describe a command buffer. `InvalidAddress`: the commands are in no buffer of the
-/// caller.
-/// `InvalidData`: the checker refuses the commands. `GpuNotResponding`: the process has hung
-/// cores too often. Also the errors of the context's states, of the queue and of the ring.
+/// caller. `InvalidData`: the checker refuses the commands. `GpuNotResponding`: the process has
+/// hung cores too often. Also the errors of the context's states, of the queue and of the ring.
 pub(super) fn commit(
     process: &Arc<Process>,
     core: &Core,

@@ -206,8 +206,9 @@ pub(super) fn submit_words<'a>(
     let (exit, version, epoch) = {
         let mut tables = process.tables();
         // If this fails, no loads are noted: nothing is lent, and a FREE resets all addresses.
-        let _ = tables.per_core[core.index()].loaded.prepare();
-        data = tables.per_core[core.index()].data(core.scrub())?;
+        let on_core = &mut tables.per_core[core.index()];
+        let _ = on_core.loaded.prepare();
+        data = on_core.data(core.scrub())?;
         let on_core = &tables.per_core[core.index()];
         let loaded = &on_core.loaded;
         let may_be_stale = loaded.may_be_stale(tables.addresses.removals());

@@ -219,7 +219,7 @@ impl PerCore {
     }
 
     /// The data that the process's commands have loaded into the 2D pipe so far, if any.
-    /// `OutOfMemory`: there is no copy of it yet.
+    /// `OutOfMemory`: there is no memory for its first copy.
     pub(super) fn data(&mut self, scrub: &Scrub) -> Result<Option<Arc<OwnData>>> {
         if let Some(noted) = self.loaded.noted() {
             let data = match &mut self.data {
@@ -234,8 +234,8 @@ impl PerCore {
         Ok(self.data.clone())
     }
 
-    /// Restores the data that [`Self::data`] has found, because the commands that were checked
-    /// since are refused.
+    /// Restores the data as [`Self::data`] last returned it: the commands that were checked since
+    /// are refused.
     #[cold]
     #[inline(never)]
     pub(super) fn restore_data(&self, scrub: &Scrub) {

@@ -222,8 +222,8 @@ impl OwnData {
         Ok(Arc::new(Self(list), crate::sys::GFP_CLIENT)?)
     }
 
-    /// Passes the states from the first to the last of `range` that carry data, and their values, to
-    /// `see`.
+    /// Passes the states from the first to the last of `range` that carry data, and their values,
+    /// to `see`.
     pub(crate) fn for_each(&self, range: (u32, u32), see: impl Fn(u32, &Atomic<u32>)) {
         for_each_data(&self.0, range, |word| word.load(Relaxed), see);
     }
@@ -241,8 +241,8 @@ impl OwnData {
     }
 }
 
-/// Passes the states from `first` to `last` that carry data to `see`, with their values in the loads
-/// `list`. `get` reads a word of it.
+/// Passes the states from `first` to `last` that carry data to `see`, with their values in `list`,
+/// which is of loads. `get` reads a word of it.
 fn for_each_data<W>(
     list: &[W],
     (first, last): (u32, u32),

@@ -123,7 +123,7 @@ impl Framebuffers {
                         users: 1,
                         _mapping: mapping,
                     };
-                    state.reached.push(one, crate::sys::GFP_CLIENT).ok()
+                    state.reached.push(one, crate::sys::GFP_UNCHARGED).ok()
                 });
                 if reached.is_none() {
                     drop(state);

@@ -90,8 +90,8 @@ pub(crate) use {
     }, //
 };
 
-/// The linear GPU address of `bytes` at `physical`: that address minus `base_address`. `None`: not
-/// all are in the linear window.
+/// The linear GPU address of `bytes` at `physical`: `physical` minus `base_address`. `None`: not all
+/// are in the linear window.
 pub(crate) fn gpu_address(physical: u64, bytes: usize, base_address: u32) -> Option<u32> {
     params::linear_address(physical, usize_as_u64(bytes), base_address)
 }

@@ -10,7 +10,7 @@
 //! Addresses with bit 31 clear are physical addresses minus a base. With MMU version 1 ([`flat`])
 //! the hardware defines them: the base is `baseAddress`, and clients can reach all of them. MMU
 //! version 2 ([`two_level`]) translates every address. The driver chooses the base, and maps only
-//! what the GPU must reach: the pool permanently, if processes share the tables or the pool.
+//! what the GPU must reach. If processes share the tables or the pool, the pool is always mapped.
 //!
 //! # Address spaces
 //!

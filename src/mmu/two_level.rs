@@ -351,7 +351,8 @@ impl TwoLevel {
             if !self.has_small(entry) && !self.has_large(entry) {
                 let table = table_memory(&self.dev, PAGE_SIZE, is_charged)?;
                 table.fill(EXCEPTION);
-                made.push((entry, table), crate::sys::GFP_CLIENT)?;
+                // The caller may hold a lock that all processes take.
+                made.push((entry, table), crate::sys::GFP_UNCHARGED)?;
             }
         }
         Ok(Made(made))

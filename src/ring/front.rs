@@ -382,8 +382,8 @@ impl<P: Payload> Ring<P> {
         self.memory.write(oldest.mark, words::WAIT)
     }
 
-    /// Ends the jobs that are done, by their events and by the front end's position. The caller holds
-    /// `completion`.
+    /// Ends the jobs that are done, by their events and by the front end's position. The caller
+    /// holds `completion`.
     fn end_done(self: &Arc<Self>) {
         RingEnd::end_raised(self);
         self.end_oldest(self.passed());

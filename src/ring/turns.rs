@@ -7,7 +7,7 @@
 //! has a [`Share`] of each core. Its next job starts, in virtual time, where its last one ended,
 //! but not in the past. Until a job has ended, the average of the process's earlier jobs counts as
 //! its time. Submitters without a place wait in a [`Line`], sorted by start. Only the first gets a
-//! place: no smaller job overtakes it. Virtual time does not pass while one process uses the core.
+//! place: no smaller job overtakes it. Virtual time does not pass while a process is alone here.
 //!
 //! A job with a place cannot be overtaken, so a process's places are limited. On a shared core it
 //! has places for jobs that together take a [`QUANTUM`], but at least for one job. Alone it has
@@ -18,7 +18,7 @@
 //! adds a quarter, each step down takes off about a fifth. The weights of cgroups have no effect.
 //!
 //! The interrupt thread runs the actions of ended jobs one after the other. Another process's event
-//! may wait for these. So jobs with places have at most [`MOST_ACTIONS`] in all, or one has more.
+//! may wait for these. So jobs with places have at most [`MOST_ACTIONS`], unless one alone has more.
 //!
 //! A job with a place runs even if another process's job before it hangs. If several *strangers*
 //! had places, each could hang the core in turn without the wait that a hang causes. So only one

@@ -290,7 +290,7 @@ impl DrawState {
         match self.converted & needed {
             0 => Ok(()),
             // CAST: at most 63.
-            odd => Err(self.unbounded(odd.trailing_zeros() as usize)),
+            converted => Err(self.unbounded(converted.trailing_zeros() as usize)),
         }
     }
 

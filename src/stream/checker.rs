@@ -34,9 +34,9 @@ use super::{
     },
     bounds::{
         self,
-        DrawState, //
+        DrawState,
         Load,
-        Loads,
+        Loads, //
     },
     lint,
     loaded::Loaded,
@@ -91,7 +91,7 @@ struct Checker<'a> {
     words: &'a [Cell<u32>],
     /// See [`lint::first_used`].
     first_used: Option<u32>,
-    source: Input,
+    input: Input,
     /// Replaces addresses that are not the process's, instead of refusing the stream.
     mends: bool,
     /// Notes the addresses that the stream loads.
@@ -447,8 +447,8 @@ pub(crate) fn check(
     loaded: Option<&Loaded>,
     mends: bool,
 ) -> Result<Exit, Refusal> {
-    let source = Input::Commands { mends };
-    pass(words, states, entry, addresses, loaded, source)
+    let input = Input::Commands { mends };
+    pass(words, states, entry, addresses, loaded, input)
 }
 
 /// Checks the states of a context. They may name memory that was freed since, so addresses that are
@@ -517,7 +517,7 @@ fn pass(
     entry: Pipe,
     addresses: Addresses<'_>,
     loaded: Option<&Loaded>,
-    source: Input,
+    input: Input,
 ) -> Result<Exit, Refusal> {
     let words = Cell::from_mut(words).as_slice_of_cells();
     if let Some(loaded) = loaded {
@@ -538,8 +538,8 @@ fn pass(
     let mut checker = Checker {
         words,
         first_used: None,
-        source,
-        mends: source != Input::Commands { mends: false },
+        input,
+        mends: input != Input::Commands { mends: false },
         loaded,
         states,
         lookup: Lookup::new(addresses),
@@ -584,7 +584,7 @@ fn pass(
         return Err(refuse(rest, Fault::TilerOn(config)));
     }
     if let (Some(loaded), Some(target)) = (loaded, &checker.draw_state) {
-        match source {
+        match input {
             Input::Commands { .. } => loaded.set_pending(target),
             Input::Context => loaded.keep(target),
         }

@@ -15,9 +15,9 @@
 use super::{
     bounds::{
         self,
-        DrawState, //
+        DrawState,
         Loads,
-        Mask,
+        Mask, //
     },
     states,
     words::Pipe, //

@@ -381,7 +381,7 @@ pub(crate) struct Sets<'a> {
     special: &'a StateSet,
     address: &'a StateSet,
     watched: &'a StateSet,
-    /// The engines' targets before the first load. `None`: draws are not bounded.
+    /// The [`DrawState`] of a new stream. `None`: draws are not bounded.
     pub(crate) target: Option<&'a DrawState>,
 }
 

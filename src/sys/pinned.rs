@@ -117,7 +117,7 @@ impl PinnedPages {
     }
 
     /// Notes that the physical `ranges` will be mapped for a dma-buf. `EBUSY`: some are mapped, or
-    /// another import of some has not failed yet.
+    /// noted by another import that is about to fail.
     pub(super) fn import(&self, ranges: &[Range<u64>]) -> Result {
         let mut reservations = Reservations::new(ranges.len())?;
         for (count, part) in ranges.chunks(PART).enumerate() {

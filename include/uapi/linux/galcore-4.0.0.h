@@ -893,6 +893,7 @@ struct gcsOBJECT {
  * struct gcoCMDBUF - commands to run, COMMIT
  * @object: gcvOBJ_COMMANDBUFFER
  * @entryPipe: enum gcePIPE_SELECT the commands begin in: the driver selects it
+ *	unless it is @exitPipe of the last COMMIT
  * @exitPipe: the pipe they leave selected
  * @using2D: not used by the driver
  * @using3D: not used by the driver

@@ -476,7 +476,7 @@ structures! {
         in size = "size", // bytes, with head and tail
         in reserved_head = "reservedHead", // bytes of the head
         in reserved_tail = "reservedTail", // bytes of the tail
-        in entry_pipe = "entryPipe", // pipe at the start, of the first
+        in entry_pipe = "entryPipe", // pipe at the start
         in exit_pipe = "exitPipe", // pipe at the end
         in next = "next", // user address of the next
     }

@@ -11,9 +11,9 @@ use super::{
 use crate::stream::{
     bounds::{
         self,
-        DrawState, //
+        DrawState,
         Mask,
-        Problem,
+        Problem, //
     },
     resolve,
     words::{
@@ -104,9 +104,7 @@ impl Checker<'_> {
             resolved.unwrap_or(lookup.scratch(state))
         };
         match (&mut self.draw_state, self.loaded) {
-            (Some(target), Some(loaded))
-                if self.source != Input::Context && loaded.is_lending() =>
-            {
+            (Some(target), Some(loaded)) if self.input != Input::Context && loaded.is_lending() => {
                 let value_of = |state| loaded.lend(state, |value| resolve(state, value));
                 // With a context, lend all states of resolves: its values decide which are needed.
                 let missing = if loaded.has_context() && missing & bounds::OF_3D != 0 {
