@@ -460,13 +460,9 @@ fn command_range(buffer: &CommandBuffer) -> Result<(u64, u64)> {
             "startOffset {:#x} and size {:#x} wrap, or leave no room for reservedTail {:#x}",
             buffer.start_offset, size, buffer.reserved_tail)
     })?;
-    let aligned = |value: u32| value % ALIGNMENT == 0;
-    if !aligned(buffer.start_offset)
-        || !aligned(offset)
-        || !aligned(buffer.reserved_head)
-        || !aligned(buffer.reserved_tail)
-        || buffer.logical % u64::from(ALIGNMENT) != 0
-    {
+    // CAST: only the lowest bits matter.
+    let bits = buffer.logical as u32 | buffer.start_offset | offset;
+    if (bits | buffer.reserved_head | buffer.reserved_tail) % ALIGNMENT != 0 {
         refuse!(InvalidArgument:
             "logical {:#x}, startOffset {:#x}, reservedHead {:#x}, end {:#x}, reservedTail {:#x}: must be multiples of {ALIGNMENT}",
             buffer.logical, buffer.start_offset, buffer.reserved_head, offset, buffer.reserved_tail);

@@ -220,18 +220,25 @@ impl PerCore {
 
     /// The data that the process's commands have loaded into the 2D pipe so far, if any.
     /// `OutOfMemory`: there is no memory for its first copy.
+    #[inline(always)]
     pub(super) fn data(&mut self, scrub: &Scrub) -> Result<Option<Arc<OwnData>>> {
         if let Some(noted) = self.loaded.noted() {
-            let data = match &mut self.data {
-                Some(data) => data,
-                none => none.insert(OwnData::new(scrub)?),
-            };
-            data.for_each(noted, |state, to| {
-                to.store(self.loaded.data(state), Relaxed)
-            });
-            self.loaded.forget_noted();
+            self.copy_data(scrub, noted)?;
         }
         Ok(self.data.clone())
+    }
+
+    #[inline(never)]
+    fn copy_data(&mut self, scrub: &Scrub, noted: (u32, u32)) -> Result {
+        let data = match &mut self.data {
+            Some(data) => data,
+            none => none.insert(OwnData::new(scrub)?),
+        };
+        data.for_each(noted, |state, to| {
+            to.store(self.loaded.data(state), Relaxed)
+        });
+        self.loaded.forget_noted();
+        Ok(())
     }
 
     /// Restores the data as [`Self::data`] last returned it: the commands that were checked since
